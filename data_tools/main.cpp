@@ -1,0 +1,2 @@
+// The trireme-data program.
+int main() { return 0; }

@@ -1,0 +1,44 @@
+// Files: read whole, map read-only, and publish atomically (temporary file, fsync, rename, fsync of the parent).
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "trireme/base/error.hpp"
+
+namespace trireme {
+
+// The whole file. Throws Error of `category` that names the path and the system's reason.
+std::string read_file(const std::filesystem::path& path, ErrorCategory category);
+
+// Replaces `path` in one step: readers see the old or the new content, also after a crash. Throws Error (output).
+void publish_file(const std::filesystem::path& path, std::string_view content);
+
+// fsync of a directory, so that a rename in it survives a crash. Throws Error (output).
+void sync_directory(const std::filesystem::path& directory);
+
+// strerror of the current errno, thread-safe.
+std::string system_reason();
+
+// A whole file mapped read-only. Owns the mapping; move-only. An empty file maps to an empty span.
+class MappedFile {
+  public:
+    MappedFile() = default;
+    MappedFile(const std::filesystem::path& path, ErrorCategory category);
+    MappedFile(MappedFile&& other) noexcept;
+    MappedFile& operator=(MappedFile&& other) noexcept;
+    MappedFile(const MappedFile&) = delete;
+    MappedFile& operator=(const MappedFile&) = delete;
+    ~MappedFile();
+
+    std::span<const std::byte> bytes() const { return {data_, size_}; }
+
+  private:
+    const std::byte* data_ = nullptr;
+    std::size_t size_ = 0;
+};
+
+} // namespace trireme

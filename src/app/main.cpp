@@ -1,0 +1,2 @@
+// The trireme program.
+int main() { return 0; }

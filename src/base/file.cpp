@@ -1,0 +1,113 @@
+// Reading, mapping and atomically publishing files with plain POSIX calls.
+#include "trireme/base/file.hpp"
+
+#include <cerrno>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <system_error>
+#include <unistd.h>
+#include <utility>
+
+namespace trireme {
+namespace {
+
+// Owns a file descriptor.
+class Descriptor {
+  public:
+    explicit Descriptor(int value) : value_(value) {}
+    Descriptor(Descriptor&& other) noexcept : value_(std::exchange(other.value_, -1)) {}
+    Descriptor& operator=(Descriptor&&) = delete;
+    ~Descriptor() {
+        if (value_ >= 0)
+            ::close(value_);
+    }
+    int get() const { return value_; }
+    // Closes now and says whether that worked: a full disk may show only here.
+    bool close() { return ::close(std::exchange(value_, -1)) == 0; }
+
+  private:
+    int value_;
+};
+
+Descriptor open_to_read(const std::filesystem::path& path, ErrorCategory category, std::size_t& size_bytes) {
+    Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    if (file.get() < 0)
+        throw Error(category, concat("cannot open ", path.string(), ": ", system_reason()));
+    struct stat status {};
+    if (::fstat(file.get(), &status) != 0)
+        throw Error(category, concat("cannot examine ", path.string(), ": ", system_reason()));
+    if (!S_ISREG(status.st_mode))
+        throw Error(category, concat(path.string(), " is not a regular file"));
+    size_bytes = static_cast<std::size_t>(status.st_size);
+    return file;
+}
+
+} // namespace
+
+std::string system_reason() { return std::error_code(errno, std::generic_category()).message(); }
+
+std::string read_file(const std::filesystem::path& path, ErrorCategory category) {
+    const MappedFile file(path, category);
+    const std::span<const std::byte> bytes = file.bytes();
+    return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+}
+
+void sync_directory(const std::filesystem::path& directory) {
+    const Descriptor file(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (file.get() < 0 || ::fsync(file.get()) != 0)
+        throw Error(ErrorCategory::output, concat("cannot sync directory ", directory.string(), ": ", system_reason()));
+}
+
+void publish_file(const std::filesystem::path& path, std::string_view content) {
+    const std::filesystem::path temporary = concat(path.string(), ".tmp.", ::getpid());
+    const auto give_up = [&](const char* tried) {
+        const std::string reason = system_reason();
+        ::unlink(temporary.c_str());
+        throw Error(ErrorCategory::output, concat("cannot ", tried, " ", path.string(), ": ", reason));
+    };
+    Descriptor file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+    if (file.get() < 0)
+        give_up("create");
+    for (std::size_t done = 0; done < content.size();) {
+        const ssize_t written = ::write(file.get(), content.data() + done, content.size() - done);
+        if (written < 0 && errno != EINTR)
+            give_up("write");
+        if (written > 0)
+            done += static_cast<std::size_t>(written);
+    }
+    if (::fsync(file.get()) != 0 || !file.close())
+        give_up("write");
+    if (::rename(temporary.c_str(), path.c_str()) != 0)
+        give_up("replace");
+    sync_directory(path.has_parent_path() ? path.parent_path() : std::filesystem::path("."));
+}
+
+MappedFile::MappedFile(const std::filesystem::path& path, ErrorCategory category) {
+    const Descriptor file = open_to_read(path, category, size_);
+    if (size_ == 0)
+        return;
+    void* mapping = ::mmap(nullptr, size_, PROT_READ, MAP_SHARED, file.get(), 0);
+    if (mapping == MAP_FAILED)
+        throw Error(category, concat("cannot map ", path.string(), ": ", system_reason()));
+    data_ = static_cast<const std::byte*>(mapping);
+}
+
+MappedFile::MappedFile(MappedFile&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+
+MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
+    if (this != &other) {
+        MappedFile taken(std::move(other));
+        std::swap(data_, taken.data_);
+        std::swap(size_, taken.size_);
+    }
+    return *this;
+}
+
+MappedFile::~MappedFile() {
+    if (data_ != nullptr)
+        ::munmap(const_cast<std::byte*>(data_), size_);
+}
+
+} // namespace trireme

@@ -1,0 +1,60 @@
+// The list of planned tensors.
+#include "trireme/memory/plan.hpp"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "trireme/base/sizes.hpp"
+
+namespace trireme::memory {
+
+std::string_view name(Category category) {
+    constexpr std::array<std::string_view, kCategories> kNames{"weights", "gradients", "optimizer", "activations",
+                                                               "logits",  "buffers",   "workspace"};
+    return kNames[static_cast<std::size_t>(category)];
+}
+
+Item Plan::add(Category category, std::string name, const Shape& shape, DType type) {
+    const std::int64_t bytes = round_up(shape.elements() * size_bytes(type), kAlignment);
+    entries_.push_back({category, std::move(name), shape, type, bytes});
+    views_.push_back({static_cast<std::int32_t>(entries_.size()) - 1, shape, type});
+    return {static_cast<std::int32_t>(views_.size()) - 1};
+}
+
+Item Plan::share(Category category, const std::string& name, const Shape& shape, DType type) {
+    const auto found = std::ranges::find_if(
+        entries_, [&](const Entry& entry) { return entry.category == category && entry.name == name; });
+    if (found == entries_.end())
+        return add(category, name, shape, type);
+    const std::int64_t bytes = round_up(shape.elements() * size_bytes(type), kAlignment);
+    if (bytes > found->bytes) {
+        found->shape = shape;
+        found->type = type;
+        found->bytes = bytes;
+    }
+    views_.push_back({static_cast<std::int32_t>(found - entries_.begin()), shape, type});
+    return {static_cast<std::int32_t>(views_.size()) - 1};
+}
+
+const Plan::Entry& Plan::entry(Item item) const {
+    TRIREME_ASSERT(item.index >= 0 && static_cast<std::size_t>(item.index) < views_.size(), "item ", item.index,
+                   " of another plan");
+    return entries_[static_cast<std::size_t>(views_[static_cast<std::size_t>(item.index)].entry)];
+}
+
+std::int64_t Plan::bytes() const {
+    std::int64_t sum = 0;
+    for (const Entry& entry : entries_)
+        sum += entry.bytes;
+    return sum;
+}
+
+std::int64_t Plan::bytes(Category category) const {
+    std::int64_t sum = 0;
+    for (const Entry& entry : entries_)
+        sum += entry.category == category ? entry.bytes : 0;
+    return sum;
+}
+
+} // namespace trireme::memory
