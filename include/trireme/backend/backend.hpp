@@ -1,0 +1,48 @@
+// A device as the rest of the program sees it: memory that is counted, streams by role, events that order them, and the
+// operations of ops.hpp. The CPU backend is always built; a CUDA build holds both.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "trireme/backend/ops.hpp"
+#include "trireme/memory/arena.hpp"
+#include "trireme/tensor/tensor.hpp"
+
+namespace trireme::backend {
+
+// What a stream is for. On the CPU all are the calling thread: work is done when the call returns.
+enum class StreamRole : std::uint8_t { compute, gradient_reduction, parameter_gather, pipeline, copy };
+inline constexpr int kStreamRoles = 5;
+
+// A point in a stream's work; cheap to copy.
+struct Event {
+    std::int32_t index = -1;
+};
+
+class Backend : public memory::Allocator {
+  public:
+    virtual std::string description() const = 0; // "CPU, 2 threads, OpenBLAS 0.3.21 (Haswell)"
+
+    // Operations enqueued on the stream of that role. The reference lives as long as the backend.
+    virtual Operations& operations(StreamRole role) = 0;
+    Operations& compute() { return operations(StreamRole::compute); }
+
+    virtual Event record(StreamRole role) = 0;
+    virtual void wait(StreamRole role, Event event) = 0; // the stream waits, not the host
+    virtual void synchronize(StreamRole role) = 0;       // the host waits
+
+    // Between host and device memory; equal bytes. Returns when `to` may be read and `from` overwritten.
+    virtual void copy_to_host(const Tensor& from, Tensor to) = 0;
+    virtual void copy_to_device(const Tensor& from, Tensor to) = 0;
+
+    // What allocate() has handed out and not got back, and how often it was called.
+    virtual std::int64_t allocated_bytes() const = 0;
+    virtual std::int64_t allocations() const = 0;
+};
+
+// threads: for this rank's loops and matrix products; at least 1.
+std::unique_ptr<Backend> make_cpu_backend(int threads);
+
+} // namespace trireme::backend
