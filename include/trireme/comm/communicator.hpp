@@ -1,0 +1,66 @@
+// Collectives and point-to-point transfers of tensors within one group of ranks. comm/self (one rank), comm/mpi and, on
+// GPUs, comm/nccl implement it; MPI is the reference of NCCL. Like the operations, public functions check their arguments and
+// then call a private virtual.
+//
+// A communicator belongs to one stream role: its work is ordered with that stream's. On CPU ranks a call returns when the
+// result is there. Sums on CPU ranks run in rank order, so the result does not depend on timing, blocking or message size
+// and is bit-equal on all ranks.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "trireme/backend/backend.hpp"
+#include "trireme/tensor/tensor.hpp"
+
+namespace trireme::comm {
+
+enum class ReduceOp : std::uint8_t { sum, max };
+
+// A transfer in flight; wait() with the communicator that made it. Default-constructed: nothing to wait for.
+struct Request {
+    std::int32_t slot = -1;
+};
+
+class Communicator {
+  public:
+    virtual ~Communicator() = default;
+
+    int rank() const { return rank_; }
+    int size() const { return static_cast<int>(world_ranks_.size()); }
+    const std::string& name() const { return name_; }                      // "tensor group"
+    const std::vector<int>& world_ranks() const { return world_ranks_; }    // of the members, in group order
+
+    // BEFORE rank r holds x_r [k]; AFTER every rank holds x_0 + x_1 + ... in that order (or the maximum).
+    void all_reduce(Tensor x, ReduceOp op);
+    // BEFORE rank r holds from_r [size * k]; AFTER it holds to = part r of the sum [k]. `to` may be that part of `from`.
+    void reduce_scatter(const Tensor& from, Tensor to);
+    // BEFORE rank r holds from_r [k]; AFTER every rank holds to = from_0, from_1, ... [size * k]. `from` may be its part of `to`.
+    void all_gather(const Tensor& from, Tensor to);
+    void broadcast(Tensor x, int root);
+
+    // Non-blocking; messages between two ranks with the same channel arrive in the order sent. The tensor must live, and
+    // stay untouched, until wait().
+    Request send(const Tensor& x, int to, int channel);
+    Request receive(Tensor x, int from, int channel);
+    void wait(Request& request); // resets it
+
+  protected:
+    Communicator(std::string name, std::vector<int> world_ranks, int rank);
+
+  private:
+    virtual void do_all_reduce(Tensor x, ReduceOp op) = 0;
+    virtual void do_reduce_scatter(const Tensor& from, Tensor to) = 0;
+    virtual void do_all_gather(const Tensor& from, Tensor to) = 0;
+    virtual void do_broadcast(Tensor x, int root) = 0;
+    virtual Request do_send(const Tensor& x, int to, int channel) = 0;
+    virtual Request do_receive(Tensor x, int from, int channel) = 0;
+    virtual void do_wait(Request& request) = 0;
+
+    std::string name_;
+    std::vector<int> world_ranks_;
+    int rank_;
+};
+
+} // namespace trireme::comm

@@ -1,0 +1,35 @@
+// The control plane: small host values among the ranks of a group, always over MPI (or one rank alone). Used to agree, to
+// collect what a person should see and to open files together; never in the inner loop of a step.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "trireme/base/error.hpp"
+#include "trireme/comm/communicator.hpp"
+
+namespace trireme::comm {
+
+class HostGroup {
+  public:
+    virtual ~HostGroup() = default;
+    virtual int rank() const = 0;
+    virtual int size() const = 0;
+    virtual const std::vector<int>& world_ranks() const = 0;
+    virtual void barrier() = 0;
+    // Any bytes, of any length on each rank; element r is rank r's.
+    virtual std::vector<std::string> all_gather(const std::string& bytes) = 0;
+    virtual std::string broadcast(const std::string& bytes, int root) = 0;
+    // Element by element, in rank order.
+    virtual void all_reduce(std::span<double> values, ReduceOp op) = 0;
+};
+
+// Runs `work` on every rank of the group and makes the failure of any the failure of all: if it throws Error somewhere, every
+// rank throws the Error of the lowest failing rank, with the ranks and hosts that failed added to its details (left out if all
+// failed alike). Collective over the group: call it wherever something can fail on one rank before others would wait for it.
+void agree(HostGroup& group, const std::function<void()>& work);
+
+} // namespace trireme::comm

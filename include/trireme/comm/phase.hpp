@@ -1,0 +1,45 @@
+// The phase board: what each rank is doing right now, readable by its neighbours without its help, and the watchdog that
+// names the rank that is behind. Setting a phase costs a few stores: no lock, no allocation.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string_view>
+
+#include "trireme/comm/runtime.hpp"
+
+namespace trireme::comm {
+
+// Sets the phase of this process for the life of the scope, then restores the outer one. `name` must be a string literal.
+// PhaseScope in_forward("forward", micro_batch);
+class PhaseScope {
+  public:
+    explicit PhaseScope(const char* name, std::int64_t number = -1);
+    ~PhaseScope();
+    PhaseScope(const PhaseScope&) = delete;
+    PhaseScope& operator=(const PhaseScope&) = delete;
+
+  private:
+    const char* outer_name_;
+    std::int64_t outer_number_;
+};
+
+// The iteration that the phases belong to; counts as progress.
+void set_iteration(std::int64_t iteration);
+
+// A thread that answers its peers' questions about this rank's phase and, when this rank has waited in one communication for
+// longer than `timeout_seconds`, asks all ranks for theirs, prints once which rank is behind, on which host and in which
+// phase (or that it does not answer), and ends the job with exit code 5.
+class Watchdog {
+  public:
+    Watchdog(Runtime& runtime, double timeout_seconds);
+    ~Watchdog();
+    Watchdog(const Watchdog&) = delete;
+    Watchdog& operator=(const Watchdog&) = delete;
+
+  private:
+    struct Impl;
+    std::unique_ptr<Impl> impl_;
+};
+
+} // namespace trireme::comm

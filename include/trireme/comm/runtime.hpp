@@ -1,0 +1,60 @@
+// The process as one of many: starts and ends MPI, knows rank, host and node layout, makes groups, and watches for ranks that
+// fall behind. One Runtime a process, made in main() before anything else that communicates.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "trireme/backend/backend.hpp"
+#include "trireme/comm/communicator.hpp"
+#include "trireme/comm/host_group.hpp"
+#include "trireme/topology/grid.hpp"
+
+namespace trireme::comm {
+
+class Runtime {
+  public:
+    // Initialises MPI (thread-multiple), after setting the environment it needs where the user has not: OMPI_MCA_io=^ompio,
+    // OMPI_MCA_mpi_yield_when_idle=1. Throws Error (communication) if that fails.
+    Runtime(int& argc, char**& argv);
+    Runtime(const Runtime&) = delete;
+    Runtime& operator=(const Runtime&) = delete;
+    ~Runtime(); // finalises
+
+    HostGroup& world();
+    int rank() const;
+    int ranks() const;
+    const std::string& host() const;
+    int local_rank() const;          // among the ranks of this node
+    int ranks_on_node() const;
+    const std::vector<std::string>& hosts() const; // of every world rank
+    std::string started_by() const;  // "mpirun", "srun", "alone": for messages
+
+    // Ends all ranks at once with this exit code; for errors that the others cannot learn of.
+    [[noreturn]] void abort(int exit_code);
+
+  private:
+    struct Impl;
+    std::unique_ptr<Impl> impl_;
+    friend struct ProcessGroups;
+    friend class Watchdog;
+};
+
+// All groups of a layout (topology/grid.hpp shows the order). Collective over the world.
+struct ProcessGroups {
+    ProcessGroups(Runtime& runtime, const topology::Grid& grid, backend::Backend& backend);
+
+    topology::Grid grid;
+    topology::Coordinates at; // of this rank
+    HostGroup* world;         // owned by the runtime
+    std::unique_ptr<HostGroup> stage;           // tensor x data ranks of this pipeline stage
+    std::unique_ptr<Communicator> tensor;       // on the compute stream
+    std::unique_ptr<Communicator> data;         // on the gradient-reduction stream
+    std::unique_ptr<Communicator> pipeline;     // on the pipeline stream
+    std::unique_ptr<Communicator> embedding;    // first and last stage; defined only on their ranks
+    std::unique_ptr<Communicator> model;        // tensor x pipeline ranks of one data replica (gradient norm)
+};
+
+} // namespace trireme::comm
