@@ -1,0 +1,144 @@
+// Expands a ModelConfig to the list of logical parameters and cuts them over tensor ranks.
+#include "trireme/catalogue/catalogue.hpp"
+
+#include <cmath>
+#include <utility>
+
+#include "trireme/base/sizes.hpp"
+
+namespace trireme::catalogue {
+namespace {
+
+constexpr int kReplicated = -1;
+
+// Collects parameters under a common prefix.
+class Builder {
+  public:
+    Builder(const ModelConfig& config, int tensor_size)
+        : config_(config), residual_std_(config.init_std / std::sqrt(2.0 * static_cast<double>(config.layers))),
+          padded_vocabulary_(padded_vocabulary(config, tensor_size)) {}
+
+    std::vector<Parameter> build() {
+        matrix("embedding.word.weight", Owner::tied, {config_.vocabulary, config_.hidden}, 0, config_.init_std);
+        parameters_.back().padded_extent = padded_vocabulary_;
+        matrix("embedding.position.weight", Owner::embedding, {config_.max_positions, config_.hidden}, kReplicated,
+               config_.init_std);
+        for (std::int64_t layer = 0; layer < config_.layers; ++layer)
+            add_layer(layer);
+        norm("final_norm", Owner::head);
+        return std::move(parameters_);
+    }
+
+  private:
+    void add_layer(std::int64_t number) {
+        const std::size_t first = parameters_.size();
+        const std::int64_t hidden = config_.hidden;
+        const std::int64_t head_dim = config_.head_dim;
+        norm("attention_norm", Owner::layer);
+        const std::pair<const char*, std::int64_t> projections[] = {
+            {"query", config_.heads}, {"key", config_.groups}, {"value", config_.groups}};
+        for (const auto& [what, heads] : projections) {
+            matrix(concat("attention.", what, ".weight"), Owner::layer, {heads, head_dim, hidden}, 0, config_.init_std);
+            parameters_.back().pack = "attention.query_key_value.weight";
+        }
+        for (const auto& [what, heads] : projections) {
+            vector(concat("attention.", what, ".bias"), Owner::layer, {heads, head_dim}, 0, Initialisation::zeros);
+            parameters_.back().pack = "attention.query_key_value.bias";
+        }
+        matrix("attention.projection.weight", Owner::layer, {hidden, config_.heads, head_dim}, 1, residual_std_);
+        vector("attention.projection.bias", Owner::layer, {hidden}, kReplicated, Initialisation::zeros);
+        norm("mlp_norm", Owner::layer);
+        matrix("mlp.up.weight", Owner::layer, {config_.ffn, hidden}, 0, config_.init_std);
+        vector("mlp.up.bias", Owner::layer, {config_.ffn}, 0, Initialisation::zeros);
+        matrix("mlp.down.weight", Owner::layer, {hidden, config_.ffn}, 1, residual_std_);
+        vector("mlp.down.bias", Owner::layer, {hidden}, kReplicated, Initialisation::zeros);
+        for (std::size_t i = first; i < parameters_.size(); ++i) {
+            Parameter& parameter = parameters_[i];
+            parameter.layer = number;
+            parameter.kind = concat("layers.", parameter.name);
+            parameter.name = concat("layers.", number, ".", parameter.name);
+            parameter.pack = concat("layers.", number, ".", parameter.pack);
+        }
+    }
+
+    void norm(const std::string& name, Owner owner) {
+        vector(name + ".weight", owner, {config_.hidden}, kReplicated, Initialisation::ones);
+        vector(name + ".bias", owner, {config_.hidden}, kReplicated, Initialisation::zeros);
+    }
+
+    void matrix(const std::string& name, Owner owner, std::vector<std::int64_t> shape, int split_axis, double deviation) {
+        add(name, owner, std::move(shape), split_axis, Initialisation::normal);
+        parameters_.back().standard_deviation = deviation;
+        parameters_.back().decays = true;
+    }
+
+    void vector(const std::string& name, Owner owner, std::vector<std::int64_t> shape, int split_axis,
+                Initialisation initialisation) {
+        add(name, owner, std::move(shape), split_axis, initialisation);
+    }
+
+    void add(const std::string& name, Owner owner, std::vector<std::int64_t> shape, int split_axis,
+             Initialisation initialisation) {
+        Parameter parameter;
+        parameter.name = parameter.kind = parameter.pack = name;
+        parameter.owner = owner;
+        parameter.shape = std::move(shape);
+        parameter.split_axis = split_axis;
+        parameter.initialisation = initialisation;
+        parameters_.push_back(std::move(parameter));
+    }
+
+    const ModelConfig& config_;
+    double residual_std_; // of projections back into the residual stream
+    std::int64_t padded_vocabulary_;
+    std::vector<Parameter> parameters_;
+};
+
+} // namespace
+
+std::int64_t padded_vocabulary(const ModelConfig& config, int tensor_size) {
+    return round_up(config.vocabulary, config.vocabulary_multiple * tensor_size);
+}
+
+std::int64_t Parameter::elements() const { return topology::Box::whole(shape).elements(); }
+
+std::vector<Parameter> make_catalogue(const ModelConfig& config, int tensor_size) {
+    return Builder(config, tensor_size).build();
+}
+
+Shard shard(const Parameter& parameter, int tensor_size, int tensor_rank) {
+    Shard result{topology::Box::whole(parameter.shape), Shape(parameter.shape)};
+    if (parameter.split_axis < 0)
+        return result;
+    const auto axis = static_cast<std::size_t>(parameter.split_axis);
+    const std::int64_t extent = parameter.shape[axis];
+    const std::int64_t padded = parameter.padded_extent > 0 ? parameter.padded_extent : extent;
+    TRIREME_ASSERT(padded % tensor_size == 0, parameter.name, ": ", padded, " does not divide by TP ", tensor_size);
+    TRIREME_ASSERT(padded == extent || axis == 0, parameter.name, ": padding lies on axis 0 only");
+    result.box.axes[axis] = topology::part(extent, padded, tensor_size, tensor_rank);
+    std::vector<std::int64_t> local(parameter.shape);
+    local[axis] = padded / tensor_size;
+    result.local = Shape(local);
+    return result;
+}
+
+std::int64_t parameter_count(const ModelConfig& config) {
+    std::int64_t sum = 0;
+    for (const Parameter& parameter : make_catalogue(config, 1))
+        sum += parameter.elements();
+    return sum;
+}
+
+double flops_per_token(const ModelConfig& config, AttentionFlops attention) {
+    const auto hidden = static_cast<double>(config.hidden);
+    const auto query = static_cast<double>(config.heads * config.head_dim);
+    const auto key_value = static_cast<double>(2 * config.groups * config.head_dim);
+    const auto layers = static_cast<double>(config.layers);
+    const double layer_parameters = hidden * (query + key_value) + query * hidden + 2 * hidden * static_cast<double>(config.ffn);
+    const double logits_parameters = hidden * static_cast<double>(config.vocabulary);
+    const double scores = 12 * layers * query * static_cast<double>(config.sequence);
+    return 6 * (layers * layer_parameters + logits_parameters) +
+           (attention == AttentionFlops::causal ? scores / 2 : scores);
+}
+
+} // namespace trireme::catalogue
