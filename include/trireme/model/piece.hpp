@@ -1,0 +1,61 @@
+// A piece of the model: the layers of one chunk of one pipeline stage, with the embedding before the first and the head after
+// the last. It owns the layout of activations: one slot of kept activations for each micro-batch in flight, used round-robin,
+// and one more input than slots, since a receive fills the next input while the slots are still full.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "trireme/memory/arena.hpp"
+#include "trireme/memory/plan.hpp"
+#include "trireme/model/parameters.hpp"
+#include "trireme/model/stage_setup.hpp"
+#include "trireme/topology/box.hpp"
+
+namespace trireme::model {
+
+struct PieceSetup {
+    topology::Interval layers; // global numbers
+    bool has_embedding = false;
+    bool has_head = false;
+    int chunk = 0;
+    int in_flight = 1;
+};
+
+// One micro-batch as the data layer gives it; host memory. Only the pieces that need them read them.
+struct MicroBatch {
+    std::int64_t number = 0;       // within the step, on this data rank
+    std::int64_t first_sample = 0; // consumed-sample number of row 0
+    Tensor tokens;                 // [T, B] i32
+    Tensor targets;                // [T * B] i32
+};
+
+class Piece {
+  public:
+    Piece(const StageSetup& stage, const PieceSetup& setup, memory::Plan& plan);
+    ~Piece();
+    Piece(Piece&&) noexcept;
+
+    void bind(const memory::Arena& arena, const Parameters& parameters, const Machinery& machinery);
+    const PieceSetup& setup() const;
+
+    // Before the micro-batches of a step or an evaluation.
+    void begin();
+    // Where the input of a micro-batch is to be received: [T, B, C]. Not for a piece with the embedding.
+    Tensor input(std::int64_t micro_batch) const;
+    // output [T, B, C]; undefined for a piece with the head.
+    void forward(const MicroBatch& batch, Mode mode, Tensor output);
+    // grad [T, B, C]: the gradient of the output (anything for a piece with the head) becomes that of the input. Adds to the
+    // main gradients.
+    void backward(const MicroBatch& batch, Tensor grad);
+
+    // With the head: sum of the token losses since begin() [1] stat, and the logits of the last forward pass [n, V].
+    Tensor loss() const;
+    Tensor logits() const;
+
+  private:
+    struct Impl;
+    std::unique_ptr<Impl> impl_;
+};
+
+} // namespace trireme::model

@@ -1,0 +1,30 @@
+// Token and position embeddings, the first thing of the first stage: x = dropout(word[token] + position[t]).
+// The word table is cut by rows over tensor ranks (a rank adds zeros for tokens of others, the sum over ranks is the
+// embedding); the position table is held whole by each.
+#pragma once
+
+#include "trireme/model/parameters.hpp"
+#include "trireme/model/stage_setup.hpp"
+
+namespace trireme::model {
+
+class Embedding {
+  public:
+    explicit Embedding(const StageSetup& setup);
+    void bind(const Parameters& parameters, const Machinery& machinery);
+
+    // tokens [T, B] i32, output [T, B, C].
+    void forward(const Tensor& tokens, std::int64_t first_sample, Mode mode, Tensor output) const;
+    // grad [T, B, C] is overwritten; adds to the main gradients of both tables.
+    void weight_gradient(const Tensor& tokens, std::int64_t first_sample, Tensor grad) const;
+
+  private:
+    backend::Dropout dropout(std::int64_t first_sample, Mode mode) const;
+
+    StageSetup setup_;
+    Dimensions d_;
+    Machinery machinery_;
+    Tensor word_, position_, grad_word_, grad_position_;
+};
+
+} // namespace trireme::model

@@ -1,0 +1,86 @@
+// Final norm, logits and vocabulary-parallel cross-entropy in operations of the backend.
+#include "head.hpp"
+
+namespace trireme::model {
+
+using backend::GradWrite;
+using comm::ReduceOp;
+using memory::Category;
+using memory::Item;
+
+Head::Head(const StageSetup& setup) : setup_(setup), d_(dimensions(setup)) {}
+
+HeadActivations<Item> Head::plan_activations(memory::Plan& plan, const std::string& name) const {
+    const DType type = setup_.type, stat = statistics_type(type);
+    const auto add = [&](const char* what, const Shape& shape, DType of) {
+        return plan.add(Category::activations, concat(name, " ", what), shape, of);
+    };
+    return {add("head input", Shape{d_.T, d_.B, d_.C}, type),
+            add("final norm mean", Shape{d_.n}, stat),
+            add("final norm rstd", Shape{d_.n}, stat),
+            add("final norm", Shape{d_.n, d_.C}, type),
+            add("logits maximum", Shape{d_.n}, stat),
+            add("logits sums", Shape{2, d_.n}, stat),
+            add("targets", Shape{d_.n}, DType::i32)};
+}
+
+void Head::plan_shared(memory::Plan& plan) {
+    logits_item_ = plan.add(Category::logits, "logits and their gradient", Shape{d_.n, d_.V}, setup_.type);
+    grad_norm_item_ = plan.share(Category::activations, "gradient of final norm", Shape{d_.n, d_.C}, setup_.type);
+    loss_item_ = plan.add(Category::buffers, "loss", Shape{1}, statistics_type(setup_.type));
+}
+
+HeadActivations<Tensor> bind(const memory::Arena& arena, const HeadActivations<Item>& items) {
+    const auto at = [&](Item item) { return arena.tensor(item); };
+    return {at(items.input),   at(items.norm_mean), at(items.norm_rstd), at(items.norm),
+            at(items.maximum), at(items.sums),      at(items.targets)};
+}
+
+void Head::bind(const memory::Arena& arena, const Parameters& parameters, const Machinery& machinery) {
+    machinery_ = machinery;
+    norm_ = bind_norm(parameters, "final_norm", d_.C);
+    word_ = parameters.weight("embedding.word.weight").reshaped(Shape{d_.V, d_.C});
+    grad_word_ = parameters.gradient("embedding.word.weight").reshaped(Shape{d_.V, d_.C});
+    logits_ = arena.tensor(logits_item_);
+    grad_norm_ = arena.tensor(grad_norm_item_);
+    loss_ = arena.tensor(loss_item_);
+}
+
+void Head::begin() {
+    machinery_.backend->compute().fill(loss_, 0);
+    logits_of_ = -1;
+}
+
+void Head::forward(const HeadActivations<Tensor>& kept, std::int64_t micro_batch, Mode mode) {
+    backend::Operations& ops = machinery_.backend->compute();
+    ops.layer_norm_forward(kept.input.reshaped(Shape{d_.n, d_.C}), norm_.weight, norm_.bias, setup_.config.norm_epsilon,
+                           kept.norm, kept.norm_mean, kept.norm_rstd);
+    ops.linear_forward(kept.norm, word_, {}, logits_);
+    logits_of_ = micro_batch;
+    if (mode == Mode::infer)
+        return;
+    ops.cross_entropy_maximum(logits_, d_.valid_rows, kept.maximum);
+    machinery_.tensor->all_reduce(kept.maximum, ReduceOp::max);
+    ops.cross_entropy_sums(logits_, d_.valid_rows, kept.targets, d_.first_row, kept.maximum, kept.sums);
+    machinery_.tensor->all_reduce(kept.sums, ReduceOp::sum);
+    ops.cross_entropy_loss(kept.sums, {}, loss_);
+}
+
+void Head::backward(const HeadActivations<Tensor>& kept, std::int64_t micro_batch, double factor, Tensor grad) {
+    backend::Operations& ops = machinery_.backend->compute();
+    const Shape hidden{d_.n, d_.C};
+    if (logits_of_ != micro_batch)
+        ops.linear_forward(kept.norm, word_, {}, logits_);
+    logits_of_ = -1; // they turn into their gradient
+    ops.cross_entropy_gradient(logits_, d_.valid_rows, kept.targets, d_.first_row, kept.maximum, kept.sums, {}, factor);
+    ops.linear_input_gradient(logits_, word_, grad_norm_);
+    machinery_.tensor->all_reduce(grad_norm_, ReduceOp::sum);
+    ops.linear_weight_gradient(kept.norm, logits_, grad_word_, GradWrite::accumulate);
+    const Tensor input = kept.input.reshaped(hidden);
+    ops.layer_norm_input_gradient(grad_norm_, input, norm_.weight, kept.norm_mean, kept.norm_rstd, grad.reshaped(hidden),
+                                  GradWrite::overwrite);
+    ops.layer_norm_weight_gradient(grad_norm_, input, kept.norm_mean, kept.norm_rstd, norm_.grad_weight, norm_.grad_bias,
+                                   GradWrite::accumulate);
+}
+
+} // namespace trireme::model

@@ -1,0 +1,61 @@
+// The last thing of the last stage: final norm, logits against the (tied) word embedding, and the cross-entropy, all cut over
+// tensor ranks by vocabulary; the logits are never gathered for a loss.
+//
+// One logits buffer serves all micro-batches. The backward pass finds them there if no other micro-batch came between (1F1B's
+// last stage), and computes them again from the kept norm output otherwise (GPipe): the same bits either way.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "linear.hpp"
+#include "trireme/memory/plan.hpp"
+#include "trireme/model/stage_setup.hpp"
+
+namespace trireme::model {
+
+// What the head's forward pass of one micro-batch leaves for its backward pass.
+template <class T>
+struct HeadActivations {
+    T input;             // [T, B, C], written by the last layer
+    T norm_mean;         // [n] stat
+    T norm_rstd;         // [n] stat
+    T norm;              // [n, C]
+    T maximum;           // [n] stat
+    T sums;              // [2, n] stat
+    T targets;           // [n] i32
+};
+
+class Head {
+  public:
+    explicit Head(const StageSetup& setup);
+
+    HeadActivations<memory::Item> plan_activations(memory::Plan& plan, const std::string& name) const;
+    void plan_shared(memory::Plan& plan);
+    void bind(const memory::Arena& arena, const Parameters& parameters, const Machinery& machinery);
+
+    // Sets the loss sum to zero.
+    void begin();
+    // From kept.input (and kept.targets unless mode is infer). Adds the loss of the micro-batch to loss().
+    void forward(const HeadActivations<Tensor>& kept, std::int64_t micro_batch, Mode mode);
+    // grad [T, B, C] becomes the gradient of kept.input; adds to the main gradients of norm and word embedding. `factor`
+    // scales the loss.
+    void backward(const HeadActivations<Tensor>& kept, std::int64_t micro_batch, double factor, Tensor grad);
+
+    const Tensor& loss() const { return loss_; }     // [1] stat: sum over tokens since begin()
+    const Tensor& logits() const { return logits_; } // [n, V] of the last forward pass
+
+  private:
+    StageSetup setup_;
+    Dimensions d_;
+    Machinery machinery_;
+    Module norm_;
+    Tensor word_, grad_word_; // [V, C]
+    memory::Item logits_item_, loss_item_, grad_norm_item_;
+    Tensor logits_, loss_, grad_norm_;
+    std::int64_t logits_of_ = -1; // micro-batch whose logits the buffer holds
+};
+
+HeadActivations<Tensor> bind(const memory::Arena& arena, const HeadActivations<memory::Item>& items);
+
+} // namespace trireme::model

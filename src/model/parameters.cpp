@@ -1,0 +1,159 @@
+// Chooses the parameters of a rank from the catalogue and lays them out in buckets.
+#include "trireme/model/parameters.hpp"
+
+#include <algorithm>
+#include <optional>
+
+#include "trireme/base/sizes.hpp"
+
+namespace trireme::model {
+namespace {
+
+using catalogue::Owner;
+
+// The chunk of this stage that holds the parameter, if any.
+std::optional<int> holding_chunk(const ParameterSetup& setup, const catalogue::Parameter& parameter) {
+    const int stage = setup.at.pipeline;
+    const bool first = stage == 0, last = stage == setup.grid.pipeline - 1;
+    const int last_chunk = setup.placement.chunks() - 1;
+    switch (parameter.owner) {
+    case Owner::embedding:
+        return first ? std::optional(0) : std::nullopt;
+    case Owner::tied:
+        return first ? std::optional(0) : last ? std::optional(last_chunk) : std::nullopt;
+    case Owner::head:
+        return last ? std::optional(last_chunk) : std::nullopt;
+    case Owner::layer:
+        break;
+    }
+    const std::vector<topology::Interval>& chunks = setup.placement.layers[static_cast<std::size_t>(stage)];
+    for (std::size_t chunk = 0; chunk < chunks.size(); ++chunk)
+        if (chunks[chunk].begin <= parameter.layer && parameter.layer < chunks[chunk].end)
+            return static_cast<int>(chunk);
+    return std::nullopt;
+}
+
+BucketKind kind_of(const catalogue::Parameter& parameter) {
+    if (parameter.owner == Owner::tied)
+        return BucketKind::tied;
+    return parameter.split_axis >= 0 ? BucketKind::split : BucketKind::replicated;
+}
+
+} // namespace
+
+Parameters::Parameters(const ParameterSetup& setup, memory::Plan& plan) : setup_(setup) {
+    choose_held();
+    fill_buckets();
+    for (std::size_t i = 0; i < buckets_.size(); ++i) {
+        const Shape flat{buckets_[i].elements};
+        weight_items_.push_back(plan.add(memory::Category::weights, concat("weights of bucket ", i), flat, setup.weight_type));
+        gradient_items_.push_back(
+            plan.add(memory::Category::gradients, concat("main gradients of bucket ", i), flat, setup.gradient_type));
+    }
+}
+
+void Parameters::choose_held() {
+    for (catalogue::Parameter& parameter : catalogue::make_catalogue(setup_.config, setup_.grid.tensor)) {
+        if (!holding_chunk(setup_, parameter))
+            continue;
+        HeldParameter held;
+        held.shard = catalogue::shard(parameter, setup_.grid.tensor, setup_.at.tensor);
+        held.role = parameter.owner == Owner::tied && setup_.at.pipeline > 0 ? Role::copy : Role::owner;
+        held.parameter = std::move(parameter);
+        held_.push_back(std::move(held));
+    }
+}
+
+void Parameters::fill_buckets() {
+    // Packs in reverse model order; [begin, end) of held_ for each.
+    std::vector<std::pair<std::size_t, std::size_t>> packs;
+    for (std::size_t i = 0; i < held_.size(); ++i) {
+        if (i > 0 && held_[i].parameter.pack == held_[i - 1].parameter.pack)
+            packs.back().second = i + 1;
+        else
+            packs.emplace_back(i, i + 1);
+    }
+    std::ranges::reverse(packs);
+
+    std::unordered_map<int, std::size_t> open; // (chunk, kind) -> bucket being filled
+    for (const auto& [begin, end] : packs) {
+        const catalogue::Parameter& first = held_[begin].parameter;
+        const BucketKind kind = kind_of(first);
+        const int chunk = *holding_chunk(setup_, first);
+        const int key = chunk * 4 + static_cast<int>(kind);
+        const auto found = open.find(key);
+        if (found == open.end() || buckets_[found->second].elements >= setup_.bucket_elements) {
+            open[key] = buckets_.size();
+            buckets_.push_back({kind, chunk, held_[begin].role, 0, {}});
+        }
+        const std::size_t number = open[key];
+        Bucket& bucket = buckets_[number];
+        std::int64_t position = round_up(bucket.elements, kAlignment);
+        const std::int64_t pack_begin = position;
+        for (std::size_t i = begin; i < end; ++i) {
+            held_[i].bucket = static_cast<int>(number);
+            held_[i].flat = {position, position + held_[i].shard.local.elements()};
+            position = held_[i].flat.end;
+            bucket.members.push_back(i);
+        }
+        bucket.elements = position;
+        packs_[first.pack] = {static_cast<int>(number), {pack_begin, position}};
+    }
+    for (Bucket& bucket : buckets_)
+        bucket.elements = round_up(bucket.elements, kAlignment * setup_.grid.data);
+}
+
+void Parameters::bind(const memory::Arena& arena) {
+    for (const memory::Item item : weight_items_)
+        weights_.push_back(arena.tensor(item));
+    for (const memory::Item item : gradient_items_)
+        gradients_.push_back(arena.tensor(item));
+}
+
+void Parameters::initialise(std::uint64_t seed, backend::Backend& backend) {
+    for (const HeldParameter& held : held_) {
+        const std::int64_t elements = held.shard.local.elements();
+        if (setup_.weight_type == DType::f64) {
+            std::vector<double> values(static_cast<std::size_t>(elements));
+            catalogue::initialise(held.parameter, held.shard, seed, Tensor(std::span(values), held.shard.local));
+            backend.copy_to_device(Tensor(std::span(values), held.shard.local), weight(held));
+        } else {
+            std::vector<float> values(static_cast<std::size_t>(elements));
+            catalogue::initialise(held.parameter, held.shard, seed, Tensor(std::span(values), held.shard.local));
+            backend.copy_to_device(Tensor(std::span(values), held.shard.local), weight(held));
+        }
+    }
+}
+
+const Parameters::Pack& Parameters::pack(std::string_view name) const {
+    const auto found = packs_.find(std::string(name));
+    TRIREME_ASSERT(found != packs_.end(), "this rank holds no parameter ", name);
+    return found->second;
+}
+
+Tensor Parameters::weight(std::string_view name) const {
+    const Pack& found = pack(name);
+    return weights_[static_cast<std::size_t>(found.bucket)].flat(found.flat.begin, found.flat.size());
+}
+
+Tensor Parameters::gradient(std::string_view name) const {
+    const Pack& found = pack(name);
+    return gradients_[static_cast<std::size_t>(found.bucket)].flat(found.flat.begin, found.flat.size());
+}
+
+Tensor Parameters::weight(const HeldParameter& held) const {
+    return weights_[static_cast<std::size_t>(held.bucket)].flat(held.flat.begin, held.flat.size()).reshaped(held.shard.local);
+}
+
+Tensor Parameters::gradient(const HeldParameter& held) const {
+    return gradients_[static_cast<std::size_t>(held.bucket)].flat(held.flat.begin, held.flat.size()).reshaped(held.shard.local);
+}
+
+std::int64_t Parameters::local_elements() const {
+    std::int64_t sum = 0;
+    for (const HeldParameter& held : held_)
+        sum += held.shard.local.elements();
+    return sum;
+}
+
+} // namespace trireme::model

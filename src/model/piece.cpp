@@ -1,0 +1,214 @@
+// Plans and runs the layers of one piece, with or without recomputation.
+#include "trireme/model/piece.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+#include "embedding.hpp"
+#include "head.hpp"
+#include "transformer_layer.hpp"
+
+namespace trireme::model {
+namespace {
+
+using memory::Category;
+using memory::Item;
+
+// Layers [first, first + count) of the piece that are recomputed together from the input of the first; a group of one layer
+// that is not recomputed is the usual case.
+struct Group {
+    std::size_t first = 0;
+    std::size_t count = 1;
+    bool recomputed = false;
+};
+
+std::vector<Group> make_groups(const Recompute& recompute, std::size_t layers) {
+    std::vector<Group> groups;
+    const auto size = static_cast<std::size_t>(recompute.layers);
+    if (recompute.mode == Recompute::Mode::uniform) {
+        for (std::size_t first = 0; first < layers; first += size)
+            groups.push_back({first, std::min(size, layers - first), true});
+        return groups;
+    }
+    for (std::size_t first = 0; first < layers; ++first)
+        groups.push_back({first, 1, recompute.mode == Recompute::Mode::block && first < size});
+    return groups;
+}
+
+// Everything kept for one micro-batch in flight.
+template <class T>
+struct Slot {
+    std::vector<LayerActivations<T>> layers;
+    std::vector<T> inputs; // of each layer but the first, [T, B, C]
+    HeadActivations<T> head;
+    T tokens; // [T, B] i32
+};
+
+} // namespace
+
+struct Piece::Impl {
+    StageSetup stage;
+    PieceSetup setup;
+    Dimensions d;
+    std::vector<TransformerLayer> layers;
+    std::vector<Group> groups;
+    std::optional<Embedding> embedding;
+    std::optional<Head> head;
+    Machinery machinery;
+
+    std::vector<Slot<Item>> slot_items;
+    std::vector<Item> input_items; // of the first layer: one more than slots
+    LayerGradients<Item> gradient_items;
+    std::vector<Slot<Tensor>> slots;
+    std::vector<Tensor> first_inputs;
+    LayerGradients<Tensor> gradients;
+
+    Impl(const StageSetup& of_stage, const PieceSetup& of_piece, memory::Plan& plan)
+        : stage(of_stage), setup(of_piece), d(dimensions(of_stage)) {
+        for (std::int64_t number = setup.layers.begin; number < setup.layers.end; ++number)
+            layers.emplace_back(stage, number);
+        groups = make_groups(stage.recompute, layers.size());
+        if (setup.has_embedding)
+            embedding.emplace(stage);
+        if (setup.has_head)
+            head.emplace(stage);
+        for (int number = 0; number < setup.in_flight; ++number)
+            slot_items.push_back(plan_slot(plan, concat("chunk ", setup.chunk, " micro-batch ", number)));
+        const int inputs = setup.has_embedding ? setup.in_flight : setup.in_flight + 1;
+        for (int number = 0; number < inputs; ++number)
+            input_items.push_back(plan_hidden(plan, concat("chunk ", setup.chunk, " input ", number)));
+        gradient_items = layers.front().plan_gradients(plan);
+        if (head)
+            head->plan_shared(plan);
+    }
+
+    Item plan_hidden(memory::Plan& plan, const std::string& name) const {
+        return plan.add(Category::activations, name, Shape{d.T, d.B, d.C}, stage.type);
+    }
+
+    Slot<Item> plan_slot(memory::Plan& plan, const std::string& name) const {
+        using Sharing = TransformerLayer::Sharing;
+        Slot<Item> slot;
+        for (const Group& group : groups) {
+            for (std::size_t i = 0; i < group.count; ++i) {
+                const TransformerLayer& layer = layers[group.first + i];
+                const std::string in_group = concat("layer ", i, " of a group");
+                const std::string own = concat(name, " layer ", setup.layers.begin + static_cast<std::int64_t>(group.first + i));
+                const Sharing sharing = group.recomputed ? Sharing::all
+                                        : stage.recompute.mode == Recompute::Mode::selective ? Sharing::attention_core
+                                                                                             : Sharing::none;
+                slot.layers.push_back(layer.plan_activations(plan, group.recomputed ? in_group : own, sharing));
+                if (group.first + i == 0)
+                    continue; // its inputs are planned apart
+                slot.inputs.push_back(i == 0 ? plan_hidden(plan, own + " input")
+                                             : plan.share(Category::activations, "recomputed " + in_group + " input",
+                                                          Shape{d.T, d.B, d.C}, stage.type));
+            }
+        }
+        if (embedding)
+            slot.tokens = plan.add(Category::activations, name + " tokens", Shape{d.T, d.B}, DType::i32);
+        if (head)
+            slot.head = head->plan_activations(plan, name);
+        return slot;
+    }
+
+    void bind(const memory::Arena& arena, const Parameters& parameters, const Machinery& on) {
+        machinery = on;
+        for (const Slot<Item>& items : slot_items) {
+            Slot<Tensor> slot;
+            for (const LayerActivations<Item>& layer : items.layers)
+                slot.layers.push_back(model::bind(arena, layer));
+            for (const Item item : items.inputs)
+                slot.inputs.push_back(arena.tensor(item));
+            slot.head = model::bind(arena, items.head);
+            slot.tokens = arena.tensor(items.tokens);
+            slots.push_back(std::move(slot));
+        }
+        for (const Item item : input_items)
+            first_inputs.push_back(arena.tensor(item));
+        gradients = model::bind(arena, gradient_items);
+        for (TransformerLayer& layer : layers)
+            layer.bind(parameters, machinery);
+        if (embedding)
+            embedding->bind(parameters, machinery);
+        if (head)
+            head->bind(arena, parameters, machinery);
+    }
+
+    Slot<Tensor>& slot(std::int64_t micro_batch) {
+        return slots[static_cast<std::size_t>(micro_batch) % slots.size()];
+    }
+    Tensor first_input(std::int64_t micro_batch) const {
+        return first_inputs[static_cast<std::size_t>(micro_batch) % first_inputs.size()];
+    }
+    Tensor layer_input(Slot<Tensor>& in, std::int64_t micro_batch, std::size_t layer) const {
+        return layer == 0 ? first_input(micro_batch) : in.inputs[layer - 1];
+    }
+
+    void forward(const MicroBatch& batch, Mode mode, Tensor output) {
+        Slot<Tensor>& in = slot(batch.number);
+        if (embedding) {
+            machinery.backend->copy_to_device(batch.tokens, in.tokens);
+            embedding->forward(in.tokens, batch.first_sample, mode, first_input(batch.number));
+        }
+        const Tensor last = head ? in.head.input : output;
+        for (std::size_t i = 0; i < layers.size(); ++i)
+            layers[i].forward(layer_input(in, batch.number, i), in.layers[i], batch.first_sample, mode, LayerOutput::wanted,
+                              i + 1 < layers.size() ? in.inputs[i] : last);
+        if (head) {
+            if (mode != Mode::infer)
+                machinery.backend->copy_to_device(batch.targets, in.head.targets);
+            head->forward(in.head, batch.number, mode);
+        }
+    }
+
+    void backward(const MicroBatch& batch, Tensor grad) {
+        Slot<Tensor>& in = slot(batch.number);
+        if (head)
+            head->backward(in.head, batch.number,
+                           1.0 / (static_cast<double>(stage.global_batch) * static_cast<double>(d.T)), grad);
+        const AttentionCore core = stage.recompute.mode == Recompute::Mode::selective ? AttentionCore::recomputed
+                                                                                      : AttentionCore::kept;
+        for (std::size_t g = groups.size(); g-- > 0;) {
+            const Group& group = groups[g];
+            if (group.recomputed)
+                recompute(batch, in, group);
+            for (std::size_t i = group.first + group.count; i-- > group.first;) {
+                const Tensor input = layer_input(in, batch.number, i);
+                layers[i].input_gradient(input, in.layers[i], core, batch.first_sample, grad, gradients);
+                layers[i].weight_gradient(input, in.layers[i], gradients);
+            }
+        }
+        if (embedding)
+            embedding->weight_gradient(in.tokens, batch.first_sample, grad);
+    }
+
+    void recompute(const MicroBatch& batch, Slot<Tensor>& in, const Group& group) {
+        const std::size_t last = group.first + group.count - 1;
+        for (std::size_t i = group.first; i <= last; ++i)
+            layers[i].forward(layer_input(in, batch.number, i), in.layers[i], batch.first_sample, Mode::train,
+                              i < last ? LayerOutput::wanted : LayerOutput::discarded, i < last ? in.inputs[i] : Tensor{});
+    }
+};
+
+Piece::Piece(const StageSetup& stage, const PieceSetup& setup, memory::Plan& plan)
+    : impl_(std::make_unique<Impl>(stage, setup, plan)) {}
+Piece::~Piece() = default;
+Piece::Piece(Piece&&) noexcept = default;
+
+void Piece::bind(const memory::Arena& arena, const Parameters& parameters, const Machinery& machinery) {
+    impl_->bind(arena, parameters, machinery);
+}
+const PieceSetup& Piece::setup() const { return impl_->setup; }
+void Piece::begin() {
+    if (impl_->head)
+        impl_->head->begin();
+}
+Tensor Piece::input(std::int64_t micro_batch) const { return impl_->first_input(micro_batch); }
+void Piece::forward(const MicroBatch& batch, Mode mode, Tensor output) { impl_->forward(batch, mode, output); }
+void Piece::backward(const MicroBatch& batch, Tensor grad) { impl_->backward(batch, grad); }
+Tensor Piece::loss() const { return impl_->head->loss(); }
+Tensor Piece::logits() const { return impl_->head->logits(); }
+
+} // namespace trireme::model

@@ -1,0 +1,31 @@
+// Sizes of one rank's part of the model.
+#include "trireme/model/stage_setup.hpp"
+
+#include <algorithm>
+
+#include "trireme/catalogue/catalogue.hpp"
+
+namespace trireme::model {
+
+Dimensions dimensions(const StageSetup& setup) {
+    const catalogue::ModelConfig& config = setup.config;
+    const std::int64_t parts = setup.grid.tensor, rank = setup.at.tensor;
+    TRIREME_ASSERT(config.heads % parts == 0 && config.groups % parts == 0 && config.ffn % parts == 0, "TP ", parts,
+                   " does not divide heads, groups or MLP width");
+    Dimensions d{};
+    d.T = config.sequence;
+    d.B = setup.micro_batch;
+    d.n = d.T * d.B;
+    d.C = config.hidden;
+    d.H = config.heads / parts;
+    d.G = config.groups / parts;
+    d.D = config.head_dim;
+    d.F = config.ffn / parts;
+    d.V = catalogue::padded_vocabulary(config, setup.grid.tensor) / parts;
+    d.first_row = d.V * rank;
+    d.valid_rows = std::clamp<std::int64_t>(config.vocabulary - d.first_row, 0, d.V);
+    d.first_head = d.H * rank;
+    return d;
+}
+
+} // namespace trireme::model
