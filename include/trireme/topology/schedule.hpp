@@ -59,6 +59,10 @@ inline constexpr int kSendBuffers = 2;
 // Throws Error (usage) when the numbers do not fit the kind (what and why).
 Schedule make_schedule(ScheduleKind kind, int stages, int micro_batches, int chunks);
 
+// Forward passes only (evaluation, generation): each micro-batch through all pieces, kSendBuffers ahead at most. No backward,
+// no reduction; in_flight is 1 everywhere.
+Schedule make_forward_schedule(int stages, int micro_batches, int chunks);
+
 // Proves that: every (micro-batch, chunk) is forwarded and then differentiated exactly once on every stage, in an order in
 // which its inputs exist; sends and receives match one to one and in order on each channel (stage pair and direction);
 // nothing can deadlock even if a send completes only once its receive is posted, with kSendBuffers buffers a direction and

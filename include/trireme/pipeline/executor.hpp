@@ -1,0 +1,67 @@
+// Executes a pipeline schedule (topology/schedule.hpp) over the pieces of this stage: computes, sends and receives as the
+// instruction list of this rank says, and nothing else. It owns the pieces and the transfer buffers.
+//
+// Buffers of a chunk: kSendBuffers outputs for sends in flight, and kSendBuffers + 2 gradient buffers: a gradient is received
+// into one, flows back through the layers in place, and is sent on from it. A buffer is used again only after its send is done.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "trireme/comm/communicator.hpp"
+#include "trireme/memory/plan.hpp"
+#include "trireme/model/piece.hpp"
+#include "trireme/model/step_hooks.hpp"
+#include "trireme/topology/placement.hpp"
+#include "trireme/topology/schedule.hpp"
+
+namespace trireme::pipeline {
+
+// Gives micro-batch `number` of this data rank; its tensors must stay valid until the next call.
+using BatchSource = std::function<model::MicroBatch(std::int64_t number)>;
+
+class Executor {
+  public:
+    Executor(const model::StageSetup& stage, const topology::Placement& placement, topology::Schedule schedule,
+             memory::Plan& plan);
+
+    // pipeline: the pipeline group (rank = stage).
+    void bind(const memory::Arena& arena, const model::Parameters& parameters, const model::Machinery& machinery,
+              comm::Communicator& pipeline);
+
+    // Forward and backward of all micro-batches of a step; gradients are added to the main gradients.
+    void train(const BatchSource& batches, model::StepHooks& hooks);
+    // Forward only, without dropout: evaluate leaves the loss sum in loss(), infer the logits in logits().
+    void forward_only(std::int64_t micro_batches, model::Mode mode, const BatchSource& batches);
+
+    bool has_head() const { return head_ >= 0; }
+    Tensor loss() const;   // [1] stat: sum of token losses of the last train() or forward_only(); with the head only
+    Tensor logits() const; // [n, V]; with the head only
+
+    const topology::Schedule& schedule() const { return schedule_; }
+
+  private:
+    struct Chunk {
+        model::Piece piece;
+        std::vector<memory::Item> output_items, gradient_items;
+        std::vector<Tensor> outputs, gradients;           // [T, B, C]
+        std::vector<comm::Request> output_sends, gradient_sends;
+        comm::Request input_receive, gradient_receive;
+    };
+    void run(std::span<const topology::Instruction> instructions, model::Mode mode, const BatchSource& batches,
+             model::StepHooks* hooks);
+    void execute(const topology::Instruction& instruction, model::Mode mode, const BatchSource& batches,
+                 model::StepHooks* hooks);
+    void forward(const topology::Instruction& instruction, model::Mode mode, const BatchSource& batches);
+    void backward(const topology::Instruction& instruction, const BatchSource& batches);
+    Chunk& chunk(const topology::Instruction& instruction);
+
+    model::StageSetup stage_;
+    topology::Schedule schedule_;
+    std::vector<Chunk> chunks_;
+    int head_ = -1; // chunk with the head, if it is here
+    comm::Communicator* pipeline_ = nullptr;
+};
+
+} // namespace trireme::pipeline

@@ -1,0 +1,167 @@
+// Runs instruction lists over pieces and transfer buffers.
+#include "trireme/pipeline/executor.hpp"
+
+#include <array>
+#include <utility>
+
+#include "trireme/comm/phase.hpp"
+
+namespace trireme::pipeline {
+
+using topology::Instruction;
+using topology::Op;
+
+namespace {
+
+// Messages of one direction and chunk keep their order; each has a channel of its own. `chunk` is the receiver's.
+enum class Direction : std::uint8_t { forward, backward };
+int channel(Direction direction, int chunk) { return 2 * chunk + (direction == Direction::backward ? 1 : 0); }
+
+} // namespace
+
+Executor::Executor(const model::StageSetup& stage, const topology::Placement& placement, topology::Schedule schedule,
+                   memory::Plan& plan)
+    : stage_(stage), schedule_(std::move(schedule)) {
+    const int here = stage.at.pipeline, stages = placement.stages(), chunks = placement.chunks();
+    for (int number = 0; number < chunks; ++number) {
+        model::PieceSetup setup;
+        setup.layers = placement.layers[static_cast<std::size_t>(here)][static_cast<std::size_t>(number)];
+        setup.has_embedding = here == 0 && number == 0;
+        setup.has_head = here == stages - 1 && number == chunks - 1;
+        setup.chunk = number;
+        setup.in_flight = schedule_.in_flight[static_cast<std::size_t>(here)][static_cast<std::size_t>(number)];
+        if (setup.has_head)
+            head_ = number;
+        Chunk chunk{model::Piece(stage, setup, plan), {}, {}, {}, {}, {}, {}, {}, {}};
+        const Shape hidden{stage.config.sequence, stage.micro_batch, stage.config.hidden};
+        const auto plan_buffers = [&](const char* what, int count, std::vector<memory::Item>& items) {
+            for (int i = 0; i < count; ++i)
+                items.push_back(plan.add(memory::Category::buffers, concat("chunk ", number, " ", what, " ", i), hidden,
+                                         stage.type));
+        };
+        if (!setup.has_head)
+            plan_buffers("output", topology::kSendBuffers, chunk.output_items);
+        const bool alone = setup.has_embedding && setup.has_head;
+        plan_buffers("gradient", alone ? 1 : topology::kSendBuffers + 2, chunk.gradient_items);
+        chunks_.push_back(std::move(chunk));
+    }
+}
+
+void Executor::bind(const memory::Arena& arena, const model::Parameters& parameters, const model::Machinery& machinery,
+                    comm::Communicator& pipeline) {
+    pipeline_ = &pipeline;
+    for (Chunk& chunk : chunks_) {
+        chunk.piece.bind(arena, parameters, machinery);
+        for (const memory::Item item : chunk.output_items)
+            chunk.outputs.push_back(arena.tensor(item));
+        for (const memory::Item item : chunk.gradient_items)
+            chunk.gradients.push_back(arena.tensor(item));
+        chunk.output_sends.resize(chunk.outputs.size());
+        chunk.gradient_sends.resize(chunk.gradients.size());
+    }
+}
+
+void Executor::train(const BatchSource& batches, model::StepHooks& hooks) {
+    run(schedule_.ranks[static_cast<std::size_t>(stage_.at.pipeline)], model::Mode::train, batches, &hooks);
+}
+
+void Executor::forward_only(std::int64_t micro_batches, model::Mode mode, const BatchSource& batches) {
+    const topology::Schedule forward = topology::make_forward_schedule(
+        schedule_.stages, static_cast<int>(micro_batches), static_cast<int>(chunks_.size()));
+    run(forward.ranks[static_cast<std::size_t>(stage_.at.pipeline)], mode, batches, nullptr);
+}
+
+void Executor::run(std::span<const Instruction> instructions, model::Mode mode, const BatchSource& batches,
+                   model::StepHooks* hooks) {
+    for (Chunk& chunk : chunks_)
+        chunk.piece.begin();
+    for (const Instruction& instruction : instructions)
+        execute(instruction, mode, batches, hooks);
+    const comm::PhaseScope phase("last sends of the pipeline");
+    for (Chunk& chunk : chunks_) {
+        for (comm::Request& send : chunk.output_sends)
+            pipeline_->wait(send);
+        for (comm::Request& send : chunk.gradient_sends)
+            pipeline_->wait(send);
+    }
+}
+
+Executor::Chunk& Executor::chunk(const Instruction& instruction) {
+    return chunks_[static_cast<std::size_t>(instruction.chunk)];
+}
+
+void Executor::execute(const Instruction& instruction, model::Mode mode, const BatchSource& batches,
+                       model::StepHooks* hooks) {
+    Chunk& at = chunk(instruction);
+    const int here = stage_.at.pipeline, stages = schedule_.stages;
+    const auto buffer = [&](const std::vector<Tensor>& of) {
+        return static_cast<std::size_t>(instruction.micro_batch) % of.size();
+    };
+    // The stage and the chunk of the neighbouring pieces in model order.
+    const int before = (here + stages - 1) % stages, after = (here + 1) % stages;
+    const int chunk_before = here == 0 ? instruction.chunk - 1 : instruction.chunk;
+    const int chunk_after = here == stages - 1 ? instruction.chunk + 1 : instruction.chunk;
+    switch (instruction.op) {
+    case Op::receive_forward: {
+        at.input_receive = pipeline_->receive(at.piece.input(instruction.micro_batch), before,
+                                              channel(Direction::forward, instruction.chunk));
+        break;
+    }
+    case Op::forward:
+        forward(instruction, mode, batches);
+        break;
+    case Op::send_forward:
+        at.output_sends[buffer(at.outputs)] =
+            pipeline_->send(at.outputs[buffer(at.outputs)], after, channel(Direction::forward, chunk_after));
+        break;
+    case Op::receive_backward: {
+        const std::size_t i = buffer(at.gradients);
+        pipeline_->wait(at.gradient_sends[i]);
+        at.gradient_receive =
+            pipeline_->receive(at.gradients[i], after, channel(Direction::backward, instruction.chunk));
+        break;
+    }
+    case Op::backward:
+        backward(instruction, batches);
+        break;
+    case Op::send_backward:
+        at.gradient_sends[buffer(at.gradients)] =
+            pipeline_->send(at.gradients[buffer(at.gradients)], before, channel(Direction::backward, chunk_before));
+        break;
+    case Op::reduce_gradients: {
+        const comm::PhaseScope phase("gradient reduction of chunk", instruction.chunk);
+        hooks->gradients_complete(instruction.chunk);
+        break;
+    }
+    case Op::input_gradient:
+    case Op::weight_gradient:
+        throw Error(ErrorCategory::usage, "this version cannot execute schedules that delay weight gradients");
+    }
+}
+
+void Executor::forward(const Instruction& instruction, model::Mode mode, const BatchSource& batches) {
+    Chunk& at = chunk(instruction);
+    const comm::PhaseScope phase("forward of micro-batch", instruction.micro_batch);
+    pipeline_->wait(at.input_receive);
+    Tensor output;
+    if (!at.outputs.empty()) {
+        const std::size_t i = static_cast<std::size_t>(instruction.micro_batch) % at.outputs.size();
+        pipeline_->wait(at.output_sends[i]);
+        output = at.outputs[i];
+    }
+    at.piece.forward(batches(instruction.micro_batch), mode, output);
+}
+
+void Executor::backward(const Instruction& instruction, const BatchSource& batches) {
+    Chunk& at = chunk(instruction);
+    const comm::PhaseScope phase("backward of micro-batch", instruction.micro_batch);
+    pipeline_->wait(at.gradient_receive);
+    const std::size_t i = static_cast<std::size_t>(instruction.micro_batch) % at.gradients.size();
+    pipeline_->wait(at.gradient_sends[i]);
+    at.piece.backward(batches(instruction.micro_batch), at.gradients[i]);
+}
+
+Tensor Executor::loss() const { return chunks_[static_cast<std::size_t>(head_)].piece.loss(); }
+Tensor Executor::logits() const { return chunks_[static_cast<std::size_t>(head_)].piece.logits(); }
+
+} // namespace trireme::pipeline
