@@ -163,31 +163,31 @@ struct Piece::Impl {
         }
     }
 
-    void backward(const MicroBatch& batch, Tensor grad) {
-        Slot<Tensor>& in = slot(batch.number);
+    void backward(std::int64_t micro_batch, std::int64_t first_sample, Tensor grad) {
+        Slot<Tensor>& in = slot(micro_batch);
         if (head)
-            head->backward(in.head, batch.number,
+            head->backward(in.head, micro_batch,
                            1.0 / (static_cast<double>(stage.global_batch) * static_cast<double>(d.T)), grad);
         const AttentionCore core = stage.recompute.mode == Recompute::Mode::selective ? AttentionCore::recomputed
                                                                                       : AttentionCore::kept;
         for (std::size_t g = groups.size(); g-- > 0;) {
             const Group& group = groups[g];
             if (group.recomputed)
-                recompute(batch, in, group);
+                recompute(micro_batch, first_sample, in, group);
             for (std::size_t i = group.first + group.count; i-- > group.first;) {
-                const Tensor input = layer_input(in, batch.number, i);
-                layers[i].input_gradient(input, in.layers[i], core, batch.first_sample, grad, gradients);
+                const Tensor input = layer_input(in, micro_batch, i);
+                layers[i].input_gradient(input, in.layers[i], core, first_sample, grad, gradients);
                 layers[i].weight_gradient(input, in.layers[i], gradients);
             }
         }
         if (embedding)
-            embedding->weight_gradient(in.tokens, batch.first_sample, grad);
+            embedding->weight_gradient(in.tokens, first_sample, grad);
     }
 
-    void recompute(const MicroBatch& batch, Slot<Tensor>& in, const Group& group) {
+    void recompute(std::int64_t micro_batch, std::int64_t first_sample, Slot<Tensor>& in, const Group& group) {
         const std::size_t last = group.first + group.count - 1;
         for (std::size_t i = group.first; i <= last; ++i)
-            layers[i].forward(layer_input(in, batch.number, i), in.layers[i], batch.first_sample, Mode::train,
+            layers[i].forward(layer_input(in, micro_batch, i), in.layers[i], first_sample, Mode::train,
                               i < last ? LayerOutput::wanted : LayerOutput::discarded, i < last ? in.inputs[i] : Tensor{});
     }
 };
@@ -207,7 +207,9 @@ void Piece::begin() {
 }
 Tensor Piece::input(std::int64_t micro_batch) const { return impl_->first_input(micro_batch); }
 void Piece::forward(const MicroBatch& batch, Mode mode, Tensor output) { impl_->forward(batch, mode, output); }
-void Piece::backward(const MicroBatch& batch, Tensor grad) { impl_->backward(batch, grad); }
+void Piece::backward(std::int64_t micro_batch, std::int64_t first_sample, Tensor grad) {
+    impl_->backward(micro_batch, first_sample, grad);
+}
 Tensor Piece::loss() const { return impl_->head->loss(); }
 Tensor Piece::logits() const { return impl_->head->logits(); }
 

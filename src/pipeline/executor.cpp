@@ -61,17 +61,17 @@ void Executor::bind(const memory::Arena& arena, const model::Parameters& paramet
     }
 }
 
-void Executor::train(const BatchSource& batches, model::StepHooks& hooks) {
+void Executor::train(BatchSource& batches, model::StepHooks& hooks) {
     run(schedule_.ranks[static_cast<std::size_t>(stage_.at.pipeline)], model::Mode::train, batches, &hooks);
 }
 
-void Executor::forward_only(std::int64_t micro_batches, model::Mode mode, const BatchSource& batches) {
+void Executor::forward_only(std::int64_t micro_batches, model::Mode mode, BatchSource& batches) {
     const topology::Schedule forward = topology::make_forward_schedule(
         schedule_.stages, static_cast<int>(micro_batches), static_cast<int>(chunks_.size()));
     run(forward.ranks[static_cast<std::size_t>(stage_.at.pipeline)], mode, batches, nullptr);
 }
 
-void Executor::run(std::span<const Instruction> instructions, model::Mode mode, const BatchSource& batches,
+void Executor::run(std::span<const Instruction> instructions, model::Mode mode, BatchSource& batches,
                    model::StepHooks* hooks) {
     for (Chunk& chunk : chunks_)
         chunk.piece.begin();
@@ -90,7 +90,7 @@ Executor::Chunk& Executor::chunk(const Instruction& instruction) {
     return chunks_[static_cast<std::size_t>(instruction.chunk)];
 }
 
-void Executor::execute(const Instruction& instruction, model::Mode mode, const BatchSource& batches,
+void Executor::execute(const Instruction& instruction, model::Mode mode, BatchSource& batches,
                        model::StepHooks* hooks) {
     Chunk& at = chunk(instruction);
     const int here = stage_.at.pipeline, stages = schedule_.stages;
@@ -139,7 +139,7 @@ void Executor::execute(const Instruction& instruction, model::Mode mode, const B
     }
 }
 
-void Executor::forward(const Instruction& instruction, model::Mode mode, const BatchSource& batches) {
+void Executor::forward(const Instruction& instruction, model::Mode mode, BatchSource& batches) {
     Chunk& at = chunk(instruction);
     const comm::PhaseScope phase("forward of micro-batch", instruction.micro_batch);
     pipeline_->wait(at.input_receive);
@@ -149,7 +149,10 @@ void Executor::forward(const Instruction& instruction, model::Mode mode, const B
         pipeline_->wait(at.output_sends[i]);
         output = at.outputs[i];
     }
-    at.piece.forward(batches(instruction.micro_batch), mode, output);
+    const bool needs_tokens = at.piece.setup().has_embedding || at.piece.setup().has_head;
+    at.piece.forward(needs_tokens ? batches.load(instruction.micro_batch)
+                                  : model::MicroBatch{instruction.micro_batch, batches.first_sample(instruction.micro_batch)},
+                     mode, output);
 }
 
 void Executor::backward(const Instruction& instruction, const BatchSource& batches) {
@@ -158,7 +161,7 @@ void Executor::backward(const Instruction& instruction, const BatchSource& batch
     pipeline_->wait(at.gradient_receive);
     const std::size_t i = static_cast<std::size_t>(instruction.micro_batch) % at.gradients.size();
     pipeline_->wait(at.gradient_sends[i]);
-    at.piece.backward(batches(instruction.micro_batch), at.gradients[i]);
+    at.piece.backward(instruction.micro_batch, batches.first_sample(instruction.micro_batch), at.gradients[i]);
 }
 
 Tensor Executor::loss() const { return chunks_[static_cast<std::size_t>(head_)].piece.loss(); }

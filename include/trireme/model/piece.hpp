@@ -26,8 +26,8 @@ struct PieceSetup {
 struct MicroBatch {
     std::int64_t number = 0;       // within the step, on this data rank
     std::int64_t first_sample = 0; // consumed-sample number of row 0
-    Tensor tokens;                 // [T, B] i32
-    Tensor targets;                // [T * B] i32
+    Tensor tokens = {};            // [T, B] i32
+    Tensor targets = {};           // [T * B] i32
 };
 
 class Piece {
@@ -47,7 +47,7 @@ class Piece {
     void forward(const MicroBatch& batch, Mode mode, Tensor output);
     // grad [T, B, C]: the gradient of the output (anything for a piece with the head) becomes that of the input. Adds to the
     // main gradients.
-    void backward(const MicroBatch& batch, Tensor grad);
+    void backward(std::int64_t micro_batch, std::int64_t first_sample, Tensor grad);
 
     // With the head: sum of the token losses since begin() [1] stat, and the logits of the last forward pass [n, V].
     Tensor loss() const;

@@ -6,7 +6,7 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
+#include <span>
 #include <vector>
 
 #include "trireme/comm/communicator.hpp"
@@ -18,8 +18,16 @@
 
 namespace trireme::pipeline {
 
-// Gives micro-batch `number` of this data rank; its tensors must stay valid until the next call.
-using BatchSource = std::function<model::MicroBatch(std::int64_t number)>;
+// The micro-batches of one step (or evaluation) of this data rank, numbered from 0.
+class BatchSource {
+  public:
+    virtual ~BatchSource() = default;
+    // The consumed-sample number of row 0 of a micro-batch. Asked on every stage.
+    virtual std::int64_t first_sample(std::int64_t number) const = 0;
+    // Asked once for each micro-batch, in order, where tokens or targets are needed: on the first and the last stage. The
+    // tensors must stay valid until the next call.
+    virtual model::MicroBatch load(std::int64_t number) = 0;
+};
 
 class Executor {
   public:
@@ -31,9 +39,9 @@ class Executor {
               comm::Communicator& pipeline);
 
     // Forward and backward of all micro-batches of a step; gradients are added to the main gradients.
-    void train(const BatchSource& batches, model::StepHooks& hooks);
+    void train(BatchSource& batches, model::StepHooks& hooks);
     // Forward only, without dropout: evaluate leaves the loss sum in loss(), infer the logits in logits().
-    void forward_only(std::int64_t micro_batches, model::Mode mode, const BatchSource& batches);
+    void forward_only(std::int64_t micro_batches, model::Mode mode, BatchSource& batches);
 
     bool has_head() const { return head_ >= 0; }
     Tensor loss() const;   // [1] stat: sum of token losses of the last train() or forward_only(); with the head only
@@ -49,11 +57,11 @@ class Executor {
         std::vector<comm::Request> output_sends, gradient_sends;
         comm::Request input_receive, gradient_receive;
     };
-    void run(std::span<const topology::Instruction> instructions, model::Mode mode, const BatchSource& batches,
+    void run(std::span<const topology::Instruction> instructions, model::Mode mode, BatchSource& batches,
              model::StepHooks* hooks);
-    void execute(const topology::Instruction& instruction, model::Mode mode, const BatchSource& batches,
+    void execute(const topology::Instruction& instruction, model::Mode mode, BatchSource& batches,
                  model::StepHooks* hooks);
-    void forward(const topology::Instruction& instruction, model::Mode mode, const BatchSource& batches);
+    void forward(const topology::Instruction& instruction, model::Mode mode, BatchSource& batches);
     void backward(const topology::Instruction& instruction, const BatchSource& batches);
     Chunk& chunk(const topology::Instruction& instruction);
 

@@ -1,0 +1,75 @@
+// One model in one layout, ready to step: plans memory, takes it, and ties parameters, pipeline and optimizer together. The
+// loop of `trireme pretrain`, evaluation, generation and the layout tests all drive this class.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "trireme/backend/backend.hpp"
+#include "trireme/catalogue/model_config.hpp"
+#include "trireme/comm/runtime.hpp"
+#include "trireme/memory/plan.hpp"
+#include "trireme/model/parameters.hpp"
+#include "trireme/model/stage_setup.hpp"
+#include "trireme/optimizer/optimizer.hpp"
+#include "trireme/pipeline/executor.hpp"
+#include "trireme/topology/schedule.hpp"
+
+namespace trireme::train {
+
+enum class Purpose : std::uint8_t { train, forward_only };
+
+struct EngineSetup {
+    catalogue::ModelConfig model;
+    topology::Grid grid;
+    int chunks = 1;
+    topology::ScheduleKind schedule = topology::ScheduleKind::one_f_one_b;
+    DType type = DType::f32; // of weights and activations
+    std::int64_t micro_batch = 1;
+    std::int64_t global_batch = 1;
+    std::uint64_t seed = 1234;
+    model::Recompute recompute;
+    optimizer::OptimizerSetup optimizer;
+    Purpose purpose = Purpose::train;
+
+    std::int64_t micro_batches() const { return global_batch / (micro_batch * grid.data); } // a step, on one data rank
+};
+
+struct StepReport {
+    double loss = 0;          // mean over the tokens of the global batch
+    double gradient_norm = 0; // before clipping
+    bool updated = false;     // not, if loss or gradients are not finite
+};
+
+// The memory of one rank, declared without taking it: what `trireme plan` prints and a run takes.
+class Engine {
+  public:
+    // Collective over the world. Throws Error (device) on all ranks if memory is short on any.
+    Engine(const EngineSetup& setup, comm::Runtime& runtime, backend::Backend& backend);
+    ~Engine();
+    Engine(const Engine&) = delete;
+    Engine& operator=(const Engine&) = delete;
+
+    void initialise_weights();
+
+    // One optimizer step over micro_batches() micro-batches. Collective over the world, as are the next two.
+    StepReport train_step(pipeline::BatchSource& batches, double learning_rate);
+    // Mean token loss over `micro_batches` micro-batches of each data rank.
+    double evaluate(pipeline::BatchSource& batches, std::int64_t micro_batches);
+    // Logits after position `position` of row 0 of one micro-batch, over the real vocabulary, on every rank.
+    std::vector<double> infer(pipeline::BatchSource& batches, std::int64_t position);
+
+    const EngineSetup& setup() const;
+    const memory::Plan& plan() const;
+    const comm::ProcessGroups& groups() const;
+    const topology::Placement& placement() const;
+    const topology::Schedule& schedule() const;
+    model::Parameters& parameters();
+    optimizer::Optimizer& optimizer(); // Purpose::train only
+
+  private:
+    struct Impl;
+    std::unique_ptr<Impl> impl_;
+};
+
+} // namespace trireme::train
