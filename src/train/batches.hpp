@@ -1,0 +1,38 @@
+// Micro-batches from a dataset: the loader reads this rank's samples ahead, and each block becomes tokens and targets in the
+// order that the model wants (sequence first).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "trireme/data/dataset.hpp"
+#include "trireme/data/loader.hpp"
+#include "trireme/pipeline/executor.hpp"
+#include "trireme/train/engine.hpp"
+
+namespace trireme::train {
+
+// Whether this rank's stage needs tokens or targets at all.
+bool needs_tokens(const comm::ProcessGroups& groups);
+
+class DatasetBatches : public pipeline::BatchSource {
+  public:
+    // Samples of `split` from number `first_sample` on. Nothing is read on ranks that need no tokens.
+    DatasetBatches(const data::Dataset& dataset, data::Split split, const Engine& engine, std::int64_t first_sample,
+                   int workers);
+
+    // The next step's micro-batches start where the last one's ended.
+    void advance(std::int64_t samples) { step_first_sample_ += samples; }
+
+    std::int64_t first_sample(std::int64_t number) const override;
+    model::MicroBatch load(std::int64_t number) override;
+
+  private:
+    data::LoaderOptions options_;
+    std::int64_t step_first_sample_; // consumed samples before this step, of all data ranks
+    std::optional<data::Loader> loader_;
+    std::vector<std::int32_t> tokens_, targets_; // [T, B]
+};
+
+} // namespace trireme::train

@@ -1,0 +1,99 @@
+// Field by field, and nothing else: rules and defaults belong to the options layer.
+#include "configure.hpp"
+
+namespace trireme::train {
+namespace {
+
+model::Recompute recompute(const options::Resolved& options) {
+    using Mode = model::Recompute::Mode;
+    switch (options.recompute) {
+    case options::Recompute::none:
+        return {Mode::none, 0};
+    case options::Recompute::selective:
+        return {Mode::selective, 0};
+    case options::Recompute::full_uniform:
+        return {Mode::uniform, options.recompute_num_layers};
+    case options::Recompute::full_block:
+        return {Mode::block, options.recompute_num_layers};
+    }
+    TRIREME_ASSERT(false, "an unknown recompute mode");
+    return {};
+}
+
+optimizer::DecayStyle decay_style(options::LrDecayStyle style) {
+    switch (style) {
+    case options::LrDecayStyle::constant:
+        return optimizer::DecayStyle::constant;
+    case options::LrDecayStyle::linear:
+        return optimizer::DecayStyle::linear;
+    case options::LrDecayStyle::cosine:
+        return optimizer::DecayStyle::cosine;
+    case options::LrDecayStyle::inverse_square_root:
+        return optimizer::DecayStyle::inverse_square_root;
+    }
+    TRIREME_ASSERT(false, "an unknown decay style");
+    return {};
+}
+
+} // namespace
+
+std::unique_ptr<data::Tokenizer> make_tokenizer(const options::Resolved& options) {
+    return data::load_gpt2_bpe(options.data.vocab_file, options.data.merge_file);
+}
+
+data::DatasetOptions dataset_options(const options::Resolved& options, std::int64_t vocabulary) {
+    data::DatasetOptions result;
+    result.data_path = options.data.data_path;
+    result.split = options.data.split;
+    result.sequence_length = options.model.seq_length;
+    result.seed = options.training.seed;
+    result.vocab_size = vocabulary;
+    return result;
+}
+
+EngineSetup engine_setup(const options::Resolved& options, std::int64_t vocabulary, Purpose purpose) {
+    EngineSetup setup;
+    const options::Resolved::Model& model = options.model;
+    setup.model.layers = model.num_layers;
+    setup.model.hidden = model.hidden_size;
+    setup.model.heads = model.num_attention_heads;
+    setup.model.groups = model.num_attention_heads;
+    setup.model.head_dim = model.kv_channels;
+    setup.model.ffn = model.ffn_hidden_size;
+    setup.model.vocabulary = vocabulary;
+    setup.model.vocabulary_multiple = model.make_vocab_size_divisible_by;
+    setup.model.max_positions = model.max_position_embeddings;
+    setup.model.sequence = model.seq_length;
+    setup.model.init_std = model.init_method_std;
+    setup.model.hidden_dropout = model.hidden_dropout;
+    setup.model.attention_dropout = model.attention_dropout;
+    setup.grid.tensor = static_cast<int>(options.layout.tensor_parallel);
+    setup.grid.data = static_cast<int>(options.layout.data_parallel);
+    setup.grid.pipeline = static_cast<int>(options.layout.pipeline_parallel);
+    setup.schedule = options.layout.schedule == options::PipelineSchedule::gpipe ? topology::ScheduleKind::gpipe
+                                                                                 : topology::ScheduleKind::one_f_one_b;
+    setup.type = model.params_dtype == options::ParamsDtype::fp64 ? DType::f64 : DType::f32;
+    setup.micro_batch = options.batch.micro_batch_size;
+    setup.global_batch = options.batch.global_batch_size;
+    setup.seed = options.training.seed;
+    setup.recompute = recompute(options);
+    setup.optimizer.beta1 = options.optimizer.adam_beta1;
+    setup.optimizer.beta2 = options.optimizer.adam_beta2;
+    setup.optimizer.epsilon = options.optimizer.adam_eps;
+    setup.optimizer.weight_decay = options.optimizer.weight_decay;
+    setup.optimizer.clip_norm = options.optimizer.clip_grad;
+    setup.purpose = purpose;
+    return setup;
+}
+
+optimizer::LearningRate learning_rate(const options::Resolved& options) {
+    optimizer::LearningRate rate;
+    rate.maximum = options.optimizer.lr;
+    rate.minimum = options.optimizer.min_lr;
+    rate.style = decay_style(options.optimizer.lr_decay_style);
+    rate.warmup_samples = options.optimizer.lr_warmup_samples;
+    rate.decay_samples = options.optimizer.lr_decay_samples;
+    return rate;
+}
+
+} // namespace trireme::train

@@ -1,0 +1,19 @@
+// From resolved options to the small structs of the layers below, which do not know options.
+#pragma once
+
+#include <memory>
+
+#include "trireme/data/dataset.hpp"
+#include "trireme/data/tokenizer.hpp"
+#include "trireme/options/resolve.hpp"
+#include "trireme/optimizer/learning_rate.hpp"
+#include "trireme/train/engine.hpp"
+
+namespace trireme::train {
+
+std::unique_ptr<data::Tokenizer> make_tokenizer(const options::Resolved& options);
+data::DatasetOptions dataset_options(const options::Resolved& options, std::int64_t vocabulary);
+EngineSetup engine_setup(const options::Resolved& options, std::int64_t vocabulary, Purpose purpose);
+optimizer::LearningRate learning_rate(const options::Resolved& options);
+
+} // namespace trireme::train
