@@ -12,12 +12,13 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 report=$work/report
 : >"$report"
-packages='' modules='' lacking='' flags='' libs=''
+packages='' modules='' lacking='' flags='' libs='' cxx_works=''
 
 yes() { printf '  \342\234\223 %-11s %s\n' "$1" "$2" >>"$report"; }
 # no NAME NEEDED_BY PACKAGES MODULES VARIABLES
 no() {
-    printf '  \342\234\227 %-11s not found%s: Debian package %s, module %s, or set %s\n' "$1" \
+    if [ "$1" = compiler ] || [ -n "$cxx_works" ]; then found='not found'; else found='cannot be checked without a compiler'; fi
+    printf '  \342\234\227 %-11s %s%s: Debian package %s, module %s, or set %s\n' "$1" "$found" \
         "$([ "$2" = programs ] || echo " (only $2 need it)")" "$3" "$4" "$5" >>"$report"
     packages="$packages $3"
     if [ "$2" = programs ]; then
@@ -74,6 +75,7 @@ END
         no compiler programs g++ GCC "CXX (C++20 as in g++ 11 or newer) and CPU (this was: $CXX -march=$CPU)"
         return 1
     fi
+    cxx_works=yes
     cpu=$($CXX "-march=$CPU" -Q --help=target 2>/dev/null | awk '$1 == "-march=" {print $2; exit}')
     yes compiler "$CXX $cxx_version, for $CPU${cpu:+ = $cpu}"
 }
@@ -156,7 +158,7 @@ END
         # Two MPI libraries in one program end in a crash far from here, so they are refused now.
         mpis=$(ldd "$work/probe" 2>/dev/null | awk '$1 ~ /^libmpi(ch)?[.]so/ && /=>/ {print $3}' | sort -u)
         if [ "$(echo "$mpis" | wc -l)" -gt 1 ]; then
-            no 'HDF5' programs libhdf5-openmpi-dev 'HDF5 (parallel)' \
+            no 'HDF5' programs libhdf5-openmpi-dev HDF5 \
                 "HDF5_ROOT: the one found ($from) was built with another MPI than the chosen one ($(echo "$mpis" | tr '\n' ' '))"
             return
         fi
@@ -164,7 +166,7 @@ END
         yes HDF5 "$(dotted "$version"), parallel ($from)"
     else
         reason=$(grep -q 'built without MPI' "$work/log" && echo " (the one found at $from is built without MPI)")
-        no HDF5 programs libhdf5-openmpi-dev 'HDF5 (parallel)' "HDF5_ROOT, or HDF5_CFLAGS and HDF5_LIBS$reason"
+        no HDF5 programs libhdf5-openmpi-dev HDF5 "HDF5_ROOT, or HDF5_CFLAGS and HDF5_LIBS$reason"
     fi
 }
 
@@ -203,6 +205,7 @@ find_library() {
     if printf '#if !__has_include(<%s>)\n#error no header\n#endif\nint main() {}\n' "$3" | build "$c" "$l"; then
         # shellcheck disable=SC2086
         version=''
+        # shellcheck disable=SC2086
         case $5 in
         pc:*) [ -z "$pc" ] || version=$(pkg-config --modversion "$pc") ;;
         *) version=$(dotted "$(macros "$c" "${9:-$3}" $5)" | tr _ .) ;;

@@ -17,4 +17,5 @@ command -v ssh >/dev/null 2>&1 || mpi_default OMPI_MCA_plm_rsh_agent sh
 mpi_default OPENBLAS_NUM_THREADS 1
 
 MPIRUN_FLAGS=()
+# shellcheck disable=SC2034
 if "${MPIRUN:-mpirun}" --version 2>/dev/null | grep -qi 'open *mpi\|open-mpi'; then MPIRUN_FLAGS=(--oversubscribe); fi

@@ -21,6 +21,7 @@ timeout=${TRIREME_TEST_TIMEOUT:-$timeout}
 logs=$build/test-logs
 mkdir -p "$logs"
 export BUILD=$build TRIREME_BIN=$build/bin
+# shellcheck source=scripts/mpi_environment.sh
 . "$(dirname "${BASH_SOURCE[0]}")/mpi_environment.sh"
 
 passed=0 failed=0 skipped=0
