@@ -4,6 +4,10 @@
 #   make/settings.mk  variables and flags        make/find.mk   what the machine has (cached in build/config.mk)
 #   make/build.mk     how files are made         make/tests.mk  test programs and their targets
 MAKEFLAGS += --no-print-directory
+# All cores, but not a whole login node; a -j on the command line wins.
+ifeq ($(MAKELEVEL),0)
+MAKEFLAGS += -j$(shell n=$$(nproc 2>/dev/null || echo 2); [ $$n -le 8 ] && echo $$n || echo 8)
+endif
 SHELL := /bin/sh
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
@@ -57,6 +61,6 @@ check-layers: ## check that layers include only what src/layers.txt allows them
 	@scripts/check_layers.sh
 
 clean: ## remove everything that was built
-	@rm -rf '$(BUILD)'
+	@$(if $(CLEANED),,rm -rf '$(BUILD)')
 
 .PHONY: all programs deps config help demo install format lint check-layers clean

@@ -41,6 +41,16 @@ ifneq ($(CUDA),0)
 $(error CUDA=$(CUDA): GPUs come with the CUDA backend, which is not in this version yet; build with CUDA=0)
 endif
 
+ifneq ($(filter / . .. $(CURDIR),$(or $(BUILD),/)),)
+$(error BUILD=$(BUILD): `make clean` removes this folder, so it must be one of its own)
+endif
+# `make clean all`: what is read below writes into the folder already, so it is emptied now and not in the recipe.
+ifneq ($(and $(filter clean,$(MAKECMDGOALS)),$(filter-out clean,$(MAKECMDGOALS))),)
+ifeq ($(findstring n,$(filter-out --%,$(firstword -$(MAKEFLAGS)))),)
+CLEANED := $(shell rm -rf '$(BUILD)')yes
+endif
+endif
+
 Q := $(if $(filter 1,$(VERBOSE)),,@)
 # A value inside single quotes of a recipe.
 quoted = $(subst ','\'',$(1))

@@ -50,6 +50,14 @@ flags=-O1 build WERROR=1
 check_equal "WERROR=1 makes a warning an error" "$?" 2
 rm src/base/warns.cpp
 
+flags=-O1 build clean all
+check_equal "clean all builds anew" "$? $(compiled)$(build/bin/trireme | cut -d ' ' -f 3)" \
+    "0 data_tools/main.cpp src/app/main.cpp src/base/double.cpp 10"
+flags=-O1 build
+check_equal "and after that there is nothing to do" "$(compiled)" ""
+make BUILD=. clean >output 2>&1
+check_equal "clean does not remove the project" "$? $(ls -d src)" "2 src"
+
 make CUDA=1 >output 2>&1
 check_equal "CUDA=1 is an error yet" "$?" 2
 check_contains "CUDA=1 says why" "$(cat output)" "CUDA=0"

@@ -1,6 +1,6 @@
-// The main function of tests that run on several MPI ranks. A test passes only if it passed on every rank; rank 0
-// alone prints and writes the result file, the others print their failures with their rank. A test that some
-// ranks leave early may leave the others waiting: the runner's time-out ends that.
+// The main function of tests that run on several MPI ranks. A test passes only if it passed on every rank;
+// rank 0 alone prints and writes the result file, the others print their failures with their rank. A test
+// that some ranks leave early may leave the others waiting: the runner's time-out ends that.
 #include <cstdlib>
 #include <gtest/gtest.h>
 #include <iostream>
@@ -22,8 +22,8 @@ class RankPrinter : public testing::EmptyTestEventListener {
     int rank_;
 };
 
-// Makes one rank's failure everyone's, at the end of each test. Appended last, so that its OnTestEnd comes before
-// the printers' and they show the test as failed.
+// Makes one rank's failure everyone's, at the end of each test. Appended last, so that its OnTestEnd comes
+// before the printers' and they show the test as failed.
 class Agreement : public testing::EmptyTestEventListener {
   public:
     void OnTestEnd(const testing::TestInfo& info) override {
