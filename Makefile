@@ -1,49 +1,66 @@
-# Trireme: `make` builds, `make help` lists the targets. Every variable below can be set on the command line.
-CXX ?= g++
-BUILD ?= build
-CUDA ?= 0
-CPU ?= native
-VERBOSE ?= 0
-Q := $(if $(filter 1,$(VERBOSE)),,@)
+# Trireme's build. `make` builds the two programs and says what it found, `make help` lists the targets and
+# `make config` the variables. Every variable can be set on the command line or in the environment.
+# Sources are found, not listed: a new .cpp below src/, data_tools/ or tests/ is built without an edit here.
+#   make/settings.mk  variables and flags        make/find.mk   what the machine has (cached in build/config.mk)
+#   make/build.mk     how files are made         make/tests.mk  test programs and their targets
+MAKEFLAGS += --no-print-directory
+# All cores, but not a whole login node; a -j on the command line wins.
+ifeq ($(MAKELEVEL),0)
+MAKEFLAGS += -j$(shell n=$$(nproc 2>/dev/null || echo 2); [ $$n -le 8 ] && echo $$n || echo 8)
+endif
+SHELL := /bin/sh
+.DEFAULT_GOAL := all
+.DELETE_ON_ERROR:
+.SUFFIXES:
 
-MPI_PKG ?= ompi-c
-HDF5_PKG ?= hdf5-openmpi
-BLAS_PKG ?= openblas
-PKGS := $(HDF5_PKG) $(MPI_PKG) $(BLAS_PKG)
-PKG_CFLAGS = $(shell pkg-config --cflags $(PKGS))
-PKG_LIBS = $(shell pkg-config --libs $(PKGS))
+include make/settings.mk
+include make/find.mk
+include make/build.mk
+include make/tests.mk
 
-CXXFLAGS ?= -O3 -g
-ALL_CXXFLAGS = -std=c++20 $(CXXFLAGS) -march=$(CPU) -Wall -Wextra -Wshadow -pthread -fno-math-errno -Iinclude -Isrc \
-	-DOMPI_SKIP_MPICXX=1 $(PKG_CFLAGS)
-ALL_LIBS = $(PKG_LIBS) -lboost_program_options -lsimdjson -lz -lzstd -pthread
+all: report programs ## build build/bin/trireme and build/bin/trireme-data, and say what was found (the default)
+	@printf '  built       %s\n' '$(PROGRAMS)'
 
-LIB_SOURCES := $(shell find src -name '*.cpp' ! -path 'src/app/*')
-APP_SOURCES := $(shell find src/app -name '*.cpp')
-DATA_TOOL_SOURCES := $(shell find data_tools -name '*.cpp')
-UNIT_SOURCES := $(shell find tests/unit tests/support -name '*.cpp')
-objects = $(patsubst %.cpp,$(BUILD)/obj/%.o,$(1))
+programs: $(PROGRAMS)
+	@:
 
-all: $(BUILD)/bin/trireme $(BUILD)/bin/trireme-data
+deps: ## install with apt what is missing (asks for nothing when all is there)
+	@$(FIND_ENV) scripts/install_packages.sh
 
-$(BUILD)/libtrireme.a: $(call objects,$(LIB_SOURCES))
-	$(Q)rm -f $@ && ar rcs $@ $^
+config: report ## what was found, and every variable with its value
+	@printf '\nvariables (value, where it comes from)\n'
+	@printf '%s\n' $(foreach v,$(VARIABLES),'  $(v) = $(call quoted,$($(v)))  ($(if $(filter file,$(origin $(v))),default,$(origin $(v))))')
+	@printf '\ncompile: %s\nlink:    %s\n' '$(call quoted,$(COMPILE))' '$(call quoted,$(CXX) $(LDFLAGS) OBJECTS $(ALL_LIBS))'
 
-$(BUILD)/bin/trireme: $(call objects,$(APP_SOURCES)) $(BUILD)/libtrireme.a
-	$(Q)mkdir -p $(@D) && $(CXX) -o $@ $^ $(ALL_LIBS)
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## /{printf "  make %-13s %s\n", $$1, $$2}' Makefile make/*.mk
+	@echo "  VERBOSE=1 shows the commands; make config lists the other variables"
 
-$(BUILD)/bin/trireme-data: $(call objects,$(DATA_TOOL_SOURCES)) $(BUILD)/libtrireme.a
-	$(Q)mkdir -p $(@D) && $(CXX) -o $@ $^ $(ALL_LIBS)
+demo: deps ## train a GPT on this machine's own text with 4 MPI ranks, resume on another layout, generate (DEMO_TEXT=dir)
+	@$(MAKE) programs
+	@BUILD='$(BUILD)' DEMO_TEXT='$(DEMO_TEXT)' scripts/demo.sh
 
-$(BUILD)/tests/unit: $(call objects,$(UNIT_SOURCES)) $(BUILD)/libtrireme.a
-	$(Q)mkdir -p $(@D) && $(CXX) -o $@ $^ $(ALL_LIBS) -lgtest -lgtest_main
+install: programs ## copy programs and documents below PREFIX (default /usr/local; DESTDIR is honoured)
+	@mkdir -p '$(DESTDIR)$(PREFIX)/bin' '$(DESTDIR)$(PREFIX)/share/doc/trireme'
+	@cp -f $(PROGRAMS) '$(DESTDIR)$(PREFIX)/bin/'
+	@cp -Rf $(wildcard README.md LICENSE CHANGELOG.md docs) '$(DESTDIR)$(PREFIX)/share/doc/trireme/'
+	@$(if $(wildcard job_templates),mkdir -p '$(DESTDIR)$(PREFIX)/share/trireme' && cp -Rf job_templates '$(DESTDIR)$(PREFIX)/share/trireme/')
+	@echo "installed below $(DESTDIR)$(PREFIX)"
 
-$(BUILD)/obj/%.o: %.cpp
-	@echo "compile $<"
-	$(Q)mkdir -p $(@D) && $(CXX) $(ALL_CXXFLAGS) -MMD -MP -c $< -o $@
+format: ## format all C++ sources with clang-format 14
+	@CLANG_FORMAT='$(CLANG_FORMAT)' scripts/check_format.sh --fix
 
-unit: $(BUILD)/tests/unit
-	$(BUILD)/tests/unit
+lint: ## formatting, compiler warnings as errors, shellcheck where there is one
+	@CLANG_FORMAT='$(CLANG_FORMAT)' scripts/check_format.sh
+	@$(MAKE) BUILD='$(BUILD)/lint' CXXFLAGS=-O0 WERROR=1 objects
+	@if command -v shellcheck >/dev/null; then shellcheck -x scripts/*.sh $$(find tests -name '*.sh') .ci/run; \
+	else echo "shellcheck is not here: scripts were not checked"; fi
+	@echo "lint: nothing found"
 
--include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)
-.PHONY: all unit
+check-layers: ## check that layers include only what src/layers.txt allows them
+	@scripts/check_layers.sh
+
+clean: ## remove everything that was built
+	@$(if $(CLEANED),,rm -rf '$(BUILD)')
+
+.PHONY: all programs deps config help demo install format lint check-layers clean

@@ -1,0 +1,52 @@
+# How objects, the library and the two programs are made.
+comma := ,
+# Headers of others are system headers: their warnings are not ours.
+system_includes = $(patsubst -I%,-isystem %,$(1))
+COMPILE = $(CXX) -std=c++20 $(CXXFLAGS) -march=$(CPU) -fno-math-errno -Wall -Wextra -Wshadow \
+	$(if $(filter-out 0,$(WERROR)),-Werror) -pthread -Iinclude -Isrc -DOMPI_SKIP_MPICXX=1 -DMPICH_SKIP_MPICXX=1 \
+	$(call system_includes,$(FOUND_CFLAGS))
+ALL_LIBS = $(FOUND_LIBS) -pthread
+
+LIB_SOURCES := $(shell find src -name '*.cpp' ! -path 'src/app/*' ! -path '*/cuda/*' ! -path '*/nccl/*' | sort)
+APP_SOURCES := $(shell find src/app -name '*.cpp' | sort)
+DATA_TOOL_SOURCES := $(shell find data_tools -name '*.cpp' | sort)
+PROGRAMS := $(BUILD)/bin/trireme $(BUILD)/bin/trireme-data
+VERSION_SOURCE := $(BUILD)/generated/build_info.cpp
+objects = $(patsubst %.cpp,$(BUILD)/obj/%.o,$(1))
+
+ifdef FOUND_CFLAGS
+$(call write_if_changed,$(BUILD)/flags.compile,$(COMPILE) $(CPU_RESOLVED))
+$(call write_if_changed,$(BUILD)/flags.link,$(CXX) $(LDFLAGS) $(ALL_LIBS))
+# The commit is compiled into this one file only, so that a new commit rebuilds one file.
+VERSION_TEXT := $(shell scripts/build_info.sh $(VERSION_SOURCE) '$(call quoted,$(CXX)) $(FOUND_CXX_VERSION)' \
+	'$(call quoted,$(CXXFLAGS) -march=$(CPU))')
+endif
+
+# $(1): program, $(2): its sources. Objects come before the library, the library before what it uses.
+define program
+$(1): $(call objects,$(2)) $(BUILD)/libtrireme.a $(BUILD)/flags.link
+	@echo "link $$@"
+	$$(Q)mkdir -p $$(@D) && $$(CXX) $$(LDFLAGS) -Wl,--as-needed -o $$@ $$(filter %.o,$$^) $$(filter %.a,$$^) $$(ALL_LIBS)
+endef
+$(eval $(call program,$(BUILD)/bin/trireme,$(APP_SOURCES)))
+$(eval $(call program,$(BUILD)/bin/trireme-data,$(DATA_TOOL_SOURCES)))
+
+# The archive is made anew, so that no object of a removed source stays in it.
+LIB_OBJECTS := $(call objects,$(LIB_SOURCES)) $(BUILD)/obj/generated/build_info.o
+$(BUILD)/libtrireme.a: $(LIB_OBJECTS) $(BUILD)/library.list
+	$(Q)rm -f $@ && ar rcs $@ $(LIB_OBJECTS)
+ifdef FOUND_CFLAGS
+$(call write_if_changed,$(BUILD)/library.list,$(LIB_OBJECTS))
+endif
+
+$(BUILD)/obj/generated/%.o: $(BUILD)/generated/%.cpp $(BUILD)/flags.compile
+	$(Q)mkdir -p $(@D) && $(COMPILE) -MMD -MP -c $< -o $@
+
+$(BUILD)/obj/%.o: %.cpp $(BUILD)/flags.compile
+	@echo "compile $<"
+	$(Q)mkdir -p $(@D) && $(COMPILE) -MMD -MP -c $< -o $@
+
+# Written above while make reads its files; here so that make knows that they exist.
+$(BUILD)/flags.compile $(BUILD)/flags.link $(BUILD)/library.list $(VERSION_SOURCE): ;
+
+-include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)

@@ -1,0 +1,59 @@
+# What a user may set, with defaults. A name added here shows up in `make config`.
+BUILD ?= build
+PREFIX ?= /usr/local
+DESTDIR ?=
+VERBOSE ?= 0
+WERROR ?= 0
+CUDA ?= 0
+DEMO_TEXT ?=
+# Which processor to compile for (-march). The programs then run on that kind only: on a cluster whose login nodes
+# differ from its compute nodes name the oldest of them, as in CPU=x86-64-v3.
+CPU ?= native
+ifeq ($(origin CXX),default)
+CXX := g++
+endif
+# Never -Ofast or -ffast-math: they break isnan, and a NaN must always be seen.
+CXXFLAGS ?= -O3 -g
+LDFLAGS ?=
+CLANG_FORMAT ?= $(firstword $(shell command -v clang-format-14 clang-format 2>/dev/null))
+# Where libraries are; empty means: look (make/find.mk). X_ROOT is a directory with include/ and lib/.
+MPICXX ?=
+MPIRUN ?=
+MPI_CFLAGS ?=
+MPI_LIBS ?=
+HDF5_ROOT ?=
+HDF5_CFLAGS ?=
+HDF5_LIBS ?=
+BLAS_CFLAGS ?=
+BLAS_LIBS ?=
+BOOST_ROOT ?=
+SIMDJSON_ROOT ?=
+ZLIB_ROOT ?=
+ZSTD_ROOT ?=
+XXHASH_ROOT ?=
+GTEST_ROOT ?=
+
+FIND_VARIABLES := CXX CPU MPICXX MPIRUN MPI_CFLAGS MPI_LIBS HDF5_ROOT HDF5_CFLAGS HDF5_LIBS BLAS_CFLAGS BLAS_LIBS \
+	BOOST_ROOT SIMDJSON_ROOT ZLIB_ROOT ZSTD_ROOT XXHASH_ROOT GTEST_ROOT
+VARIABLES := BUILD PREFIX DESTDIR VERBOSE WERROR CUDA DEMO_TEXT CXXFLAGS LDFLAGS CLANG_FORMAT $(FIND_VARIABLES)
+
+ifneq ($(CUDA),0)
+$(error CUDA=$(CUDA): GPUs come with the CUDA backend, which is not in this version yet; build with CUDA=0)
+endif
+
+ifneq ($(filter / . .. $(CURDIR),$(or $(BUILD),/)),)
+$(error BUILD=$(BUILD): `make clean` removes this folder, so it must be one of its own)
+endif
+# `make clean all`: what is read below writes into the folder already, so it is emptied now and not in the recipe.
+ifneq ($(and $(filter clean,$(MAKECMDGOALS)),$(filter-out clean,$(MAKECMDGOALS))),)
+ifeq ($(findstring n,$(filter-out --%,$(firstword -$(MAKEFLAGS)))),)
+CLEANED := $(shell rm -rf '$(BUILD)')yes
+endif
+endif
+
+Q := $(if $(filter 1,$(VERBOSE)),,@)
+# A value inside single quotes of a recipe.
+quoted = $(subst ','\'',$(1))
+# Writes text to a file at the time make reads its files, and only if that changes the file: what depends on it
+# is made again exactly when the text is another one.
+write_if_changed = $(file >$(1).new,$(2))$(shell cmp -s $(1).new $(1) && rm $(1).new || mv $(1).new $(1))

@@ -1,0 +1,62 @@
+# Test programs: tests/unit/**/*.cpp become one program without MPI; every tests/{oracle,layout,fault}/NAME_test.cpp
+# becomes a program of its own, tests/bench/NAME_bench.cpp likewise. A first line `// ranks: 1 2 4` makes it an MPI
+# test: it is linked with tests/support/mpi_main.cpp and started on each of these numbers of ranks. Everything else in
+# tests/support is linked into all of them. scripts/run_tests.sh runs them.
+TEST_SUITES := oracle layout fault $(if $(filter-out 0,$(CUDA)),gpu)
+SUITE_SOURCES := $(sort $(wildcard $(TEST_SUITES:%=tests/%/*_test.cpp)))
+BENCH_SOURCES := $(sort $(wildcard tests/bench/*_bench.cpp))
+MPI_TEST_SOURCES := $(if $(SUITE_SOURCES)$(BENCH_SOURCES),$(shell awk 'FNR == 1 && /^\/\/ ranks:/ {print FILENAME}' \
+	$(SUITE_SOURCES) $(BENCH_SOURCES)))
+UNIT_SOURCES := $(shell find tests/unit -name '*.cpp' 2>/dev/null | sort)
+SUPPORT_SOURCES := $(shell find tests/support -name '*.cpp' ! -name '*_main.cpp' 2>/dev/null | sort)
+TEST_PROGRAMS := $(if $(UNIT_SOURCES),$(BUILD)/tests/unit) $(patsubst %.cpp,$(BUILD)/%,$(SUITE_SOURCES))
+TEST_SOURCES := $(UNIT_SOURCES) $(SUPPORT_SOURCES) $(SUITE_SOURCES) $(BENCH_SOURCES) \
+	$(wildcard tests/support/*_main.cpp)
+
+$(call objects,$(TEST_SOURCES)): COMPILE += -Itests $(call system_includes,$(FOUND_TEST_CFLAGS))
+
+# $(1): program, $(2): its sources, main included.
+define test_program
+$(1): $(call objects,$(2) $(SUPPORT_SOURCES)) $(BUILD)/libtrireme.a $(BUILD)/flags.link
+	@echo "link $$@"
+	$$(Q)mkdir -p $$(@D) && $$(CXX) $$(LDFLAGS) -Wl,--as-needed -o $$@ $$(filter %.o,$$^) $$(filter %.a,$$^) \
+		$$(FOUND_TEST_LIBS) $$(ALL_LIBS)
+endef
+main_of = tests/support/$(if $(filter $(1),$(MPI_TEST_SOURCES)),mpi_main.cpp,plain_main.cpp)
+$(eval $(call test_program,$(BUILD)/tests/unit,$(UNIT_SOURCES) tests/support/plain_main.cpp))
+$(foreach s,$(SUITE_SOURCES),$(eval $(call test_program,$(s:%.cpp=$(BUILD)/%),$(s) $(call main_of,$(s)))))
+$(foreach s,$(BENCH_SOURCES),$(eval $(call test_program,$(s:%.cpp=$(BUILD)/%),$(s))))
+
+RUN_TESTS = BUILD='$(BUILD)' CXX='$(CXX)' VERBOSE='$(VERBOSE)' MPIRUN='$(MPIRUN)' scripts/run_tests.sh
+suite_programs = $(patsubst %.cpp,$(BUILD)/%,$(wildcard tests/$(1)/*_test.cpp))
+
+test: deps ## everything that takes minutes: unit, oracle, layout, fault, scripts, check-layers
+	@$(MAKE) programs test-programs
+	@TRIREME_TEST_LEVEL=quick $(RUN_TESTS) unit oracle layout fault scripts check-layers
+
+test-all: deps ## all tests at full length
+	@$(MAKE) programs test-programs
+	@TRIREME_TEST_LEVEL=full $(RUN_TESTS) unit oracle layout fault scripts check-layers slurm gpu
+
+test-programs: $(TEST_PROGRAMS) ## build the test programs
+	@:
+
+unit: $(if $(UNIT_SOURCES),$(BUILD)/tests/unit) ## the unit tests alone (GTEST_FILTER=... chooses)
+	@$(RUN_TESTS) unit
+
+oracle: programs $(call suite_programs,oracle) ## the comparisons with PyTorch's committed results alone
+	@$(RUN_TESTS) oracle
+
+layout: programs $(call suite_programs,layout) ## the tests on several MPI ranks alone
+	@$(RUN_TESTS) layout
+
+fault: programs $(call suite_programs,fault) ## the tests of failures alone
+	@$(RUN_TESTS) fault
+
+bench: programs $(patsubst %.cpp,$(BUILD)/%,$(BENCH_SOURCES)) ## time this build (tests/bench)
+	@BUILD='$(BUILD)' scripts/run_benchmarks.sh
+
+objects: $(call objects,$(LIB_SOURCES) $(APP_SOURCES) $(DATA_TOOL_SOURCES) $(TEST_SOURCES))
+	@:
+
+.PHONY: test test-all test-programs unit oracle layout fault bench objects
