@@ -1,0 +1,59 @@
+// GELU in its tanh form, 0.5 x (1 + tanh(u)) with u = sqrt(2 / pi) (x + 0.044715 x^3), computed as x s with
+// s = 1 / (1 + e^(-2u)): the same function, one exponential, and no cancellation for very negative x.
+#include <numbers>
+
+#include "backend/cpu/dispatch.hpp"
+#include "backend/cpu/operations.hpp"
+#include "backend/cpu/simd.hpp"
+
+namespace trireme::backend {
+namespace {
+
+template <class T>
+inline constexpr T kTwiceRootTwoOverPi = static_cast<T>(2 * std::numbers::sqrt2 * std::numbers::inv_sqrtpi);
+template <class T>
+inline constexpr T kCubic = static_cast<T>(0.044715);
+
+template <class T>
+simd::Vec<T> gate(const simd::Vec<T>& x) {
+    const simd::Vec<T> twice_u = kTwiceRootTwoOverPi<T> * x * (T{1} + kCubic<T> * (x * x));
+    return T{1} / (T{1} + simd::exp(-twice_u));
+}
+
+} // namespace
+
+void CpuOperations::do_gelu_forward(const Tensor& x, Tensor y) {
+    dispatch_float("gelu_forward", x.type(), [&](auto zero) {
+        using T = decltype(zero);
+        const T* const from = data<T>(x);
+        T* const to = writable<T>(y);
+        pool_.parallel_for(x.elements(), kGrain, [=](std::int64_t begin, std::int64_t end, int) {
+            simd::for_vectors<T>(end - begin, [&](std::int64_t i, auto count) {
+                const simd::Vec<T> value = simd::load_some(from + begin + i, count);
+                simd::store_some<T>(to + begin + i, value * gate<T>(value), count);
+            });
+        });
+    });
+}
+
+// d(x s)/dx = s + x s (1 - s) * d(2u)/dx
+void CpuOperations::do_gelu_input_gradient(const Tensor& grad_y, const Tensor& x, Tensor grad_x) {
+    dispatch_float("gelu_input_gradient", x.type(), [&](auto zero) {
+        using T = decltype(zero);
+        const T *const grad = data<T>(grad_y), *const from = data<T>(x);
+        T* const to = writable<T>(grad_x);
+        pool_.parallel_for(x.elements(), kGrain, [=](std::int64_t begin, std::int64_t end, int) {
+            simd::for_vectors<T>(end - begin, [&](std::int64_t i, auto count) {
+                const simd::Vec<T> value = simd::load_some(from + begin + i, count);
+                const simd::Vec<T> s = gate<T>(value);
+                const simd::Vec<T> slope =
+                    kTwiceRootTwoOverPi<T> * (T{1} + T{3} * kCubic<T> * (value * value));
+                const simd::Vec<T> derivative = s + value * s * (T{1} - s) * slope;
+                simd::store_some<T>(to + begin + i, simd::load_some(grad + begin + i, count) * derivative,
+                                    count);
+            });
+        });
+    });
+}
+
+} // namespace trireme::backend

@@ -1,0 +1,116 @@
+// Layer norm, y = (x - mean) * rstd * weight + bias, one row at a time; the variance from the differences to
+// the mean (two passes, no cancellation).
+#include <cmath>
+
+#include "backend/cpu/column_sums.hpp"
+#include "backend/cpu/operations.hpp"
+#include "backend/cpu/simd.hpp"
+
+namespace trireme::backend {
+namespace {
+
+// The sum over i < n of term(i, count), a vector of terms from i on; lanes beyond `count` are left out.
+template <class T, class Term>
+T sum_row(std::int64_t n, const Term& term) {
+    simd::Vec<T> sum{};
+    simd::for_vectors<T>(n, [&](std::int64_t i, auto count) {
+        simd::Vec<T> value = term(i, count);
+        for (std::int64_t lane = count; lane < simd::kLanes<T>; ++lane)
+            value[lane] = 0;
+        sum += value;
+    });
+    return simd::sum_of_lanes<T>(sum);
+}
+
+} // namespace
+
+void CpuOperations::do_layer_norm_forward(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                                          double epsilon, Tensor y, Tensor mean, Tensor rstd) {
+    dispatch_float("layer_norm_forward", x.type(), [&](auto zero) {
+        using T = decltype(zero);
+        const std::int64_t width = columns(x);
+        const T *const from = data<T>(x), *const w = data<T>(weight), *const shift = data<T>(bias);
+        T *const to = writable<T>(y), *const means = writable<T>(mean), *const rstds = writable<T>(rstd);
+        pool_.parallel_for(rows(x), rows_per_chunk(width), [=](std::int64_t begin, std::int64_t end, int) {
+            for (std::int64_t r = begin; r < end; ++r) {
+                const T* const row = from + r * width;
+                const T m = sum_row<T>(width, [&](std::int64_t i,
+                                                  auto count) { return simd::load_some(row + i, count); }) /
+                            static_cast<T>(width);
+                const T variance = sum_row<T>(width,
+                                              [&](std::int64_t i, auto count) {
+                                                  const simd::Vec<T> centred =
+                                                      simd::load_some(row + i, count) - m;
+                                                  return centred * centred;
+                                              }) /
+                                   static_cast<T>(width);
+                const T s = T{1} / std::sqrt(variance + static_cast<T>(epsilon));
+                means[r] = m;
+                rstds[r] = s;
+                for (std::int64_t c = 0; c < width; ++c)
+                    to[r * width + c] = (row[c] - m) * s * w[c] + shift[c];
+            }
+        });
+    });
+}
+
+// With g = grad_y * weight and xhat = (x - mean) * rstd:
+// grad_x = rstd * (g - mean of g - xhat * mean of (g * xhat)).
+void CpuOperations::do_layer_norm_input_gradient(const Tensor& grad_y, const Tensor& x, const Tensor& weight,
+                                                 const Tensor& mean, const Tensor& rstd, Tensor grad_x,
+                                                 GradWrite write) {
+    dispatch_float("layer_norm_input_gradient", x.type(), [&](auto zero) {
+        using T = decltype(zero);
+        const std::int64_t width = columns(x);
+        const T *const grad = data<T>(grad_y), *const from = data<T>(x), *const w = data<T>(weight);
+        const T *const means = data<T>(mean), *const rstds = data<T>(rstd);
+        T* const to = writable<T>(grad_x);
+        pool_.parallel_for(rows(x), rows_per_chunk(width), [=](std::int64_t begin, std::int64_t end, int) {
+            for (std::int64_t r = begin; r < end; ++r) {
+                const T *const g = grad + r * width, *const row = from + r * width;
+                const T m = means[r], s = rstds[r];
+                T* const out = to + r * width;
+                const T mean_g =
+                    sum_row<T>(width,
+                               [&](std::int64_t i, auto count) {
+                                   return simd::load_some(g + i, count) * simd::load_some(w + i, count);
+                               }) /
+                    static_cast<T>(width);
+                const T mean_gx = sum_row<T>(width,
+                                             [&](std::int64_t i, auto count) {
+                                                 return simd::load_some(g + i, count) *
+                                                        simd::load_some(w + i, count) *
+                                                        ((simd::load_some(row + i, count) - m) * s);
+                                             }) /
+                                  static_cast<T>(width);
+                const auto gradient = [&](std::int64_t c) {
+                    return s * (g[c] * w[c] - mean_g - (row[c] - m) * s * mean_gx);
+                };
+                if (write == GradWrite::accumulate)
+                    for (std::int64_t c = 0; c < width; ++c)
+                        out[c] += gradient(c);
+                else
+                    for (std::int64_t c = 0; c < width; ++c)
+                        out[c] = gradient(c);
+            }
+        });
+    });
+}
+
+void CpuOperations::do_layer_norm_weight_gradient(const Tensor& grad_y, const Tensor& x, const Tensor& mean,
+                                                  const Tensor& rstd, Tensor grad_weight, Tensor grad_bias,
+                                                  GradWrite write) {
+    dispatch_float("layer_norm_weight_gradient", x.type(), [&](auto zero) {
+        using T = decltype(zero);
+        const std::int64_t width = columns(x);
+        const T *const g = data<T>(grad_y), *const from = data<T>(x);
+        const T *const means = data<T>(mean), *const rstds = data<T>(rstd);
+        sum_columns<2, T>(pool_, rows(x), width, {writable<T>(grad_weight), writable<T>(grad_bias)}, write,
+                          [=](int sum, std::int64_t r, std::int64_t c) {
+                              const T value = g[r * width + c];
+                              return sum == 0 ? value * ((from[r * width + c] - means[r]) * rstds[r]) : value;
+                          });
+    });
+}
+
+} // namespace trireme::backend

@@ -1,0 +1,54 @@
+// y = x W^T + bias and its gradients, as three matrix products.
+#include "backend/cpu/column_sums.hpp"
+#include "backend/cpu/gemm.hpp"
+#include "backend/cpu/operations.hpp"
+
+namespace trireme::backend {
+
+void CpuOperations::do_linear_forward(const Tensor& x, const Tensor& weight, const Tensor& bias, Tensor y) {
+    dispatch_float("linear_forward", x.type(), [&](auto zero) {
+        using T = decltype(zero);
+        const std::int64_t n = rows(x), in = columns(x), out = columns(y);
+        T* const result = writable<T>(y);
+        if (bias.defined()) { // the product is added to the bias, which costs no more than to a zero
+            const T* const from = data<T>(bias);
+            pool_.parallel_for(n, rows_per_chunk(out), [=](std::int64_t begin, std::int64_t end, int) {
+                for (std::int64_t i = begin; i < end; ++i)
+                    std::copy_n(from, out, result + i * out);
+            });
+        }
+        gemm<T>(pool_, n, out, in, T{1}, {data<T>(x), in}, {data<T>(weight), in, Transpose::yes},
+                bias.defined() ? T{1} : T{0}, result, out);
+    });
+}
+
+void CpuOperations::do_linear_input_gradient(const Tensor& grad_y, const Tensor& weight, Tensor grad_x) {
+    dispatch_float("linear_input_gradient", grad_y.type(), [&](auto zero) {
+        using T = decltype(zero);
+        const std::int64_t in = columns(grad_x), out = columns(grad_y);
+        gemm<T>(pool_, rows(grad_y), in, out, T{1}, {data<T>(grad_y), out}, {data<T>(weight), in}, T{0},
+                writable<T>(grad_x), in);
+    });
+}
+
+void CpuOperations::do_linear_weight_gradient(const Tensor& x, const Tensor& grad_y, Tensor grad_weight,
+                                              GradWrite write) {
+    dispatch_float("linear_weight_gradient", x.type(), [&](auto zero) {
+        using T = decltype(zero);
+        const std::int64_t in = columns(x), out = columns(grad_y);
+        gemm<T>(pool_, out, in, rows(x), T{1}, {data<T>(grad_y), out, Transpose::yes}, {data<T>(x), in},
+                write == GradWrite::accumulate ? T{1} : T{0}, writable<T>(grad_weight), in);
+    });
+}
+
+void CpuOperations::do_bias_gradient(const Tensor& grad_y, Tensor grad_bias, GradWrite write) {
+    dispatch_float("bias_gradient", grad_y.type(), [&](auto zero) {
+        using T = decltype(zero);
+        const T* const from = data<T>(grad_y);
+        const std::int64_t width = columns(grad_y);
+        sum_columns<1, T>(pool_, rows(grad_y), width, {writable<T>(grad_bias)}, write,
+                          [=](int, std::int64_t r, std::int64_t c) { return from[r * width + c]; });
+    });
+}
+
+} // namespace trireme::backend

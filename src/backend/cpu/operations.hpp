@@ -1,0 +1,74 @@
+// The CPU's overrides of ops.hpp; each family of operations stands in the file named after it. fp32 and fp64
+// are computed natively.
+#pragma once
+
+#include "backend/cpu/scratch.hpp"
+#include "backend/cpu/thread_pool.hpp"
+#include "trireme/backend/ops.hpp"
+
+namespace trireme::backend {
+
+class CpuOperations final : public Operations {
+  public:
+    CpuOperations(ThreadPool& pool, HostMemory& memory) : pool_(pool), scratch_(memory, pool.threads()) {}
+
+  private:
+    // elementwise.cpp
+    void do_fill(Tensor x, double value) override;
+    void do_copy(const Tensor& from, Tensor to) override;
+    void do_add(const Tensor& x, Tensor y) override;
+    void do_scale(Tensor x, double factor) override;
+    // embedding.cpp
+    void do_embedding_forward(const Tensor& tokens, const Tensor& table, std::int64_t first_row,
+                              Tensor out) override;
+    void do_embedding_weight_gradient(const Tensor& tokens, const Tensor& grad_out, std::int64_t first_row,
+                                      Tensor grad_table) override;
+    void do_position_forward(const Tensor& table, std::int64_t first_position, Tensor x) override;
+    void do_position_weight_gradient(const Tensor& grad_out, std::int64_t first_position,
+                                     Tensor grad_table) override;
+    // linear.cpp
+    void do_linear_forward(const Tensor& x, const Tensor& weight, const Tensor& bias, Tensor y) override;
+    void do_linear_input_gradient(const Tensor& grad_y, const Tensor& weight, Tensor grad_x) override;
+    void do_linear_weight_gradient(const Tensor& x, const Tensor& grad_y, Tensor grad_weight,
+                                   GradWrite write) override;
+    void do_bias_gradient(const Tensor& grad_y, Tensor grad_bias, GradWrite write) override;
+    // layer_norm.cpp
+    void do_layer_norm_forward(const Tensor& x, const Tensor& weight, const Tensor& bias, double epsilon,
+                               Tensor y, Tensor mean, Tensor rstd) override;
+    void do_layer_norm_input_gradient(const Tensor& grad_y, const Tensor& x, const Tensor& weight,
+                                      const Tensor& mean, const Tensor& rstd, Tensor grad_x,
+                                      GradWrite write) override;
+    void do_layer_norm_weight_gradient(const Tensor& grad_y, const Tensor& x, const Tensor& mean,
+                                       const Tensor& rstd, Tensor grad_weight, Tensor grad_bias,
+                                       GradWrite write) override;
+    // gelu.cpp
+    void do_gelu_forward(const Tensor& x, Tensor y) override;
+    void do_gelu_input_gradient(const Tensor& grad_y, const Tensor& x, Tensor grad_x) override;
+    // attention_forward.cpp, attention_gradient.cpp
+    void do_attention_forward(const Tensor& qkv, const Attention& attention, Tensor out,
+                              Tensor logsumexp) override;
+    void do_attention_input_gradient(const Tensor& grad_out, const Tensor& qkv, const Tensor& out,
+                                     const Tensor& logsumexp, const Attention& attention,
+                                     Tensor grad_qkv) override;
+    // dropout.cpp
+    void do_bias_dropout_residual(const Tensor& x, const Tensor& bias, const Tensor& residual,
+                                  const Dropout& dropout, Tensor out) override;
+    void do_dropout_gradient(const Tensor& grad_out, const Dropout& dropout, Tensor grad_x) override;
+    // cross_entropy.cpp
+    void do_cross_entropy_maximum(const Tensor& logits, std::int64_t valid_columns, Tensor maximum) override;
+    void do_cross_entropy_sums(const Tensor& logits, std::int64_t valid_columns, const Tensor& targets,
+                               std::int64_t first_row, const Tensor& maximum, Tensor sums) override;
+    void do_cross_entropy_loss(const Tensor& sums, const Tensor& mask, Tensor loss) override;
+    void do_cross_entropy_gradient(Tensor logits, std::int64_t valid_columns, const Tensor& targets,
+                                   std::int64_t first_row, const Tensor& maximum, const Tensor& sums,
+                                   const Tensor& mask, double factor) override;
+    // optimizer.cpp
+    void do_sum_of_squares(const Tensor& x, Tensor result, GradWrite write) override;
+    void do_adam_update(Tensor master, const Tensor& gradient, Tensor moment1, Tensor moment2, Tensor weights,
+                        const Tensor& factor, const Adam& adam) override;
+
+    ThreadPool& pool_;
+    Scratch scratch_;
+};
+
+} // namespace trireme::backend

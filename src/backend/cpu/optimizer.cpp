@@ -1,0 +1,110 @@
+// The gradient norm's sum of squares and AdamW.
+#include <cmath>
+
+#include "backend/cpu/dispatch.hpp"
+#include "backend/cpu/operations.hpp"
+
+namespace trireme::backend {
+namespace {
+
+constexpr std::int64_t kSquaresBlock = 65536;
+
+// The sum of one block in 8 lanes, then the lanes in order.
+template <class T>
+double block_of_squares(const T* x, std::int64_t count) {
+    constexpr std::int64_t kLanes = 16;
+    double lanes[kLanes] = {};
+    std::int64_t i = 0;
+    for (; i + kLanes <= count; i += kLanes)
+        for (std::int64_t l = 0; l < kLanes; ++l) {
+            const auto value = static_cast<double>(x[i + l]);
+            lanes[l] += value * value;
+        }
+    for (std::int64_t l = 0; i < count; ++i, ++l)
+        lanes[l] += static_cast<double>(x[i]) * static_cast<double>(x[i]);
+    double sum = 0;
+    for (const double lane : lanes)
+        sum += lane;
+    return sum;
+}
+
+struct AdamConstants {
+    double factor, learning_rate, beta1, beta2, correction1, correction2, epsilon, decay;
+};
+
+template <class T, class W>
+void update(std::int64_t begin, std::int64_t end, const AdamConstants& constants, T* __restrict master,
+            const T* __restrict gradient, T* __restrict moment1, T* __restrict moment2,
+            W* __restrict weights) {
+    const T factor = static_cast<T>(constants.factor), rate = static_cast<T>(constants.learning_rate);
+    const T b1 = static_cast<T>(constants.beta1), b2 = static_cast<T>(constants.beta2);
+    const T rest1 = static_cast<T>(1 - constants.beta1), rest2 = static_cast<T>(1 - constants.beta2);
+    const T c1 = static_cast<T>(constants.correction1), c2 = static_cast<T>(constants.correction2);
+    const T epsilon = static_cast<T>(constants.epsilon), decay = static_cast<T>(constants.decay);
+    for (std::int64_t i = begin; i < end; ++i) {
+        const T g = gradient[i] * factor;
+        const T m = b1 * moment1[i] + rest1 * g;
+        const T v = b2 * moment2[i] + rest2 * g * g;
+        const T w = master[i] - rate * ((m / c1) / (std::sqrt(v / c2) + epsilon) + decay * master[i]);
+        moment1[i] = m;
+        moment2[i] = v;
+        master[i] = w;
+        if constexpr (!std::is_void_v<W>)
+            weights[i] = static_cast<W>(w);
+    }
+}
+
+} // namespace
+
+void CpuOperations::do_sum_of_squares(const Tensor& x, Tensor result, GradWrite write) {
+    dispatch_float("sum_of_squares", x.type(), [&](auto zero) {
+        using T = decltype(zero);
+        const std::int64_t count = x.elements(), blocks = (count + kSquaresBlock - 1) / kSquaresBlock;
+        scratch_.reserve(blocks * static_cast<std::int64_t>(sizeof(double)));
+        double* const partial = scratch_.of<double>(0, 0, blocks).data();
+        const T* const from = data<T>(x);
+        pool_.parallel_for(count, kSquaresBlock, [=](std::int64_t begin, std::int64_t end, int) {
+            partial[begin / kSquaresBlock] = block_of_squares(from + begin, end - begin);
+        });
+        double sum = 0;
+        for (std::int64_t block = 0; block < blocks; ++block)
+            sum += partial[block];
+        double* const to = writable<double>(result);
+        *to = write == GradWrite::accumulate ? *to + sum : sum;
+    });
+}
+
+void CpuOperations::do_adam_update(Tensor master, const Tensor& gradient, Tensor moment1, Tensor moment2,
+                                   Tensor weights, const Tensor& factor, const Adam& adam) {
+    const double scale = *data<double>(factor);
+    if (!std::isfinite(scale))
+        return;
+    const auto step = static_cast<double>(adam.step);
+    const AdamConstants constants{scale,
+                                  adam.learning_rate,
+                                  adam.beta1,
+                                  adam.beta2,
+                                  1 - std::pow(adam.beta1, step),
+                                  1 - std::pow(adam.beta2, step),
+                                  adam.epsilon,
+                                  adam.weight_decay};
+    dispatch_float("adam_update", master.type(), [&](auto zero) {
+        using T = decltype(zero);
+        const auto update_into = [&](auto* to) {
+            T *const w = writable<T>(master), *const m = writable<T>(moment1),
+                     *const v = writable<T>(moment2);
+            const T* const g = data<T>(gradient);
+            pool_.parallel_for(master.elements(), kGrain, [=](std::int64_t begin, std::int64_t end, int) {
+                update(begin, end, constants, w, g, m, v, to);
+            });
+        };
+        if (!weights.defined())
+            update_into(static_cast<void*>(nullptr));
+        else if (weights.type() == DType::bf16)
+            update_into(writable<BFloat16>(weights));
+        else
+            update_into(writable<T>(weights));
+    });
+}
+
+} // namespace trireme::backend
