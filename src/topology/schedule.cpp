@@ -1,0 +1,76 @@
+// Names of instructions and schedules, and the choice of the generator.
+#include "trireme/topology/schedule.hpp"
+
+#include "schedule_parts.hpp"
+#include "trireme/base/error.hpp"
+
+namespace trireme::topology {
+
+std::string_view name(Op op) {
+    switch (op) {
+    case Op::receive_forward:
+        return "receive_forward";
+    case Op::forward:
+        return "forward";
+    case Op::send_forward:
+        return "send_forward";
+    case Op::receive_backward:
+        return "receive_backward";
+    case Op::backward:
+        return "backward";
+    case Op::input_gradient:
+        return "input_gradient";
+    case Op::weight_gradient:
+        return "weight_gradient";
+    case Op::send_backward:
+        return "send_backward";
+    case Op::reduce_gradients:
+        return "reduce_gradients";
+    }
+    return "unknown";
+}
+
+std::string_view name(ScheduleKind kind) {
+    switch (kind) {
+    case ScheduleKind::gpipe:
+        return "gpipe";
+    case ScheduleKind::one_f_one_b:
+        return "1f1b";
+    case ScheduleKind::interleaved:
+        return "interleaved";
+    case ScheduleKind::zb_h1:
+        return "zb-h1";
+    }
+    return "unknown";
+}
+
+std::string text(const Instruction& instruction) {
+    if (instruction.op == Op::reduce_gradients)
+        return concat(name(instruction.op), " of chunk ", instruction.chunk);
+    return concat(name(instruction.op), " of micro-batch ", instruction.micro_batch, ", chunk ",
+                  instruction.chunk);
+}
+
+Schedule make_schedule(ScheduleKind kind, int stages, int micro_batches, int chunks) {
+    if (stages < 1 || micro_batches < 1 || chunks < 1)
+        throw Error(
+            ErrorCategory::usage,
+            concat("a pipeline schedule needs at least one stage, one micro-batch and one chunk, not ",
+                   stages, ", ", micro_batches, " and ", chunks));
+    if (chunks > 1 && kind != ScheduleKind::interleaved)
+        throw Error(ErrorCategory::usage,
+                    concat("the ", name(kind), " schedule runs one model chunk a stage, not ", chunks),
+                    {"try: the interleaved schedule, or leave --num-layers-per-virtual-pipeline-stage out"});
+    switch (kind) {
+    case ScheduleKind::gpipe:
+        return with_transfers(kind, stages, micro_batches, chunks, gpipe_order(stages, micro_batches));
+    case ScheduleKind::one_f_one_b:
+        return with_transfers(kind, stages, micro_batches, chunks, one_f_one_b_order(stages, micro_batches));
+    default:
+        throw Error(
+            ErrorCategory::usage, concat("the pipeline schedule ", name(kind), " is not available yet"),
+            {"try: --pipeline-schedule 1f1b or gpipe, without --num-layers-per-virtual-pipeline-stage"});
+    }
+}
+
+} // namespace trireme::topology
