@@ -45,7 +45,8 @@ BytePairEncoder::BytePairEncoder(const std::array<std::int32_t, 256>& byte_ids, 
             byte_pair_rank_[left * 256 + right] = table_.rank(byte_ids_[left], byte_ids_[right]);
 }
 
-void BytePairEncoder::encode(std::string_view piece, BpeWorkspace& workspace, std::vector<std::int32_t>& ids) const {
+void BytePairEncoder::encode(std::string_view piece, BpeWorkspace& workspace,
+                             std::vector<std::int32_t>& ids) const {
     if (piece.size() <= kLongestScanned)
         encode_by_scan(piece, ids);
     else
@@ -53,7 +54,8 @@ void BytePairEncoder::encode(std::string_view piece, BpeWorkspace& workspace, st
 }
 
 void BytePairEncoder::encode_by_scan(std::string_view piece, std::vector<std::int32_t>& ids) const {
-    TRIREME_ASSERT(piece.size() <= kLongestScanned, "a piece of ", piece.size(), " bytes is too long to scan");
+    TRIREME_ASSERT(piece.size() <= kLongestScanned, "a piece of ", piece.size(),
+                   " bytes is too long to scan");
     std::array<std::int32_t, kLongestScanned> id;
     std::array<std::uint32_t, kLongestScanned> rank; // of the pair (index, index + 1)
     std::size_t count = piece.size();
@@ -85,7 +87,8 @@ void BytePairEncoder::encode_by_scan(std::string_view piece, std::vector<std::in
 
 void BytePairEncoder::encode_by_buckets(std::string_view piece, BpeWorkspace& workspace,
                                         std::vector<std::int32_t>& ids) const {
-    TRIREME_ASSERT(piece.size() < std::numeric_limits<std::uint32_t>::max(), "a word of ", piece.size(), " bytes");
+    TRIREME_ASSERT(piece.size() < std::numeric_limits<std::uint32_t>::max(), "a word of ", piece.size(),
+                   " bytes");
     const std::uint32_t size = static_cast<std::uint32_t>(piece.size());
     std::vector<std::int32_t>& id = workspace.id;
     std::vector<std::uint32_t>& begin = workspace.begin;

@@ -1,6 +1,7 @@
-// How GPT-2's files spell bytes: each of the 256 byte values is one printable character, so that a token is a JSON
-// string and a merge two words. The 188 printable bytes of Latin-1 stand for themselves, in ascending order the ids 0
-// to 187; the other 68 are U+0100, U+0101, ... in ascending order (a space is U+0120, "Ġ"), the ids 188 to 255.
+// How GPT-2's files spell bytes: each of the 256 byte values is one printable character, so that a token is a
+// JSON string and a merge two words. The 188 printable bytes of Latin-1 stand for themselves, in ascending
+// order the ids 0 to 187; the other 68 are U+0100, U+0101, ... in ascending order (a space is U+0120, "Ġ"),
+// the ids 188 to 255.
 #pragma once
 
 #include <array>
@@ -15,7 +16,8 @@ namespace trireme::data {
 
 struct ByteAlphabet {
     std::array<std::uint32_t, 256> code_point_of_byte{};
-    std::array<std::uint8_t, 256> byte_in_order{}; // the byte whose token comes first, second, ... in a fresh vocabulary
+    std::array<std::uint8_t, 256>
+        byte_in_order{}; // the byte whose token comes first, second, ... in a fresh vocabulary
 };
 
 constexpr ByteAlphabet make_byte_alphabet() {

@@ -1,5 +1,5 @@
-// GPT-2's tokenizer: pieces of the pre-tokenizer, each through the BPE, with a small table of the short pieces that a
-// thread has met before. Text repeats itself, so that table answers for nearly every piece.
+// GPT-2's tokenizer: pieces of the pre-tokenizer, each through the BPE, with a small table of the short
+// pieces that a thread has met before. Text repeats itself, so that table answers for nearly every piece.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -52,9 +52,12 @@ class Gpt2Bpe final : public Tokenizer {
         : bytes_of_id_(std::move(files.bytes_of_id)), has_token_(std::move(files.has_token)),
           end_of_text_(files.end_of_text), encoder_(files.byte_ids, std::move(files.merges)) {}
 
-    std::unique_ptr<TokenizerScratch> make_scratch() const override { return std::make_unique<Scratch>(this); }
+    std::unique_ptr<TokenizerScratch> make_scratch() const override {
+        return std::make_unique<Scratch>(this);
+    }
 
-    void encode(std::string_view text, TokenizerScratch& any_scratch, std::vector<std::int32_t>& ids) const override {
+    void encode(std::string_view text, TokenizerScratch& any_scratch,
+                std::vector<std::int32_t>& ids) const override {
         Scratch* scratch = dynamic_cast<Scratch*>(&any_scratch);
         TRIREME_ASSERT(scratch != nullptr && scratch->owner == this, "the scratch of another tokenizer");
         Gpt2PreTokenizer pieces(text);
@@ -84,8 +87,8 @@ class Gpt2Bpe final : public Tokenizer {
         std::string text;
         for (const std::int32_t id : ids) {
             if (id < 0 || id >= vocab_size() || !has_token_[static_cast<std::size_t>(id)])
-                throw Error(ErrorCategory::data,
-                            concat("token id ", id, " is not in the vocabulary of ", vocab_size(), " tokens"));
+                throw Error(ErrorCategory::data, concat("token id ", id, " is not in the vocabulary of ",
+                                                        vocab_size(), " tokens"));
             text += bytes_of_id_[static_cast<std::size_t>(id)];
         }
         return text;

@@ -1,5 +1,6 @@
-// vocab.json is one object, token to id; merges.txt has a header line (which may be missing) and one merge a line, in
-// the order of their ranks. Line ends may be CRLF and the last one may be missing: the ids are the same.
+// vocab.json is one object, token to id; merges.txt has a header line (which may be missing) and one merge a
+// line, in the order of their ranks. Line ends may be CRLF and the last one may be missing: the ids are the
+// same.
 #include "data/gpt2_files.hpp"
 
 #include <limits>
@@ -17,28 +18,31 @@ namespace {
 
 using IdOfToken = std::unordered_map<std::string, std::int32_t>;
 
-constexpr std::int64_t kLargestId = 1 << 24; // 16.8 million tokens: beyond is a damaged file, not a vocabulary
+constexpr std::int64_t kLargestId = 1
+                                    << 24; // 16.8 million tokens: beyond is a damaged file, not a vocabulary
 
 IdOfToken read_vocab(const std::filesystem::path& path) {
     const std::string text = read_file(path, ErrorCategory::data);
     simdjson::dom::parser parser;
     simdjson::dom::element root;
     if (const auto error = parser.parse(text).get(root))
-        throw Error(ErrorCategory::data, concat(path.string(), " is not JSON: ", simdjson::error_message(error)));
+        throw Error(ErrorCategory::data,
+                    concat(path.string(), " is not JSON: ", simdjson::error_message(error)));
     simdjson::dom::object object;
     if (root.get(object))
-        throw Error(ErrorCategory::data, concat(path.string(), " is not a vocabulary: one object {token: id} is needed"));
+        throw Error(ErrorCategory::data,
+                    concat(path.string(), " is not a vocabulary: one object {token: id} is needed"));
     IdOfToken ids;
     std::unordered_map<std::int64_t, std::string> token_of_id;
     for (const auto& [token, value] : object) {
         std::int64_t id = 0;
         if (value.get(id) || id < 0 || id > kLargestId)
-            throw Error(ErrorCategory::data,
-                        concat(path.string(), ": the id of token \"", token, "\" is not an integer in [0, ", kLargestId, "]"));
+            throw Error(ErrorCategory::data, concat(path.string(), ": the id of token \"", token,
+                                                    "\" is not an integer in [0, ", kLargestId, "]"));
         const auto [other, is_new] = token_of_id.emplace(id, token);
         if (!is_new)
-            throw Error(ErrorCategory::data,
-                        concat(path.string(), ": id ", id, " belongs to two tokens, \"", other->second, "\" and \"", token, "\""));
+            throw Error(ErrorCategory::data, concat(path.string(), ": id ", id, " belongs to two tokens, \"",
+                                                    other->second, "\" and \"", token, "\""));
         if (!ids.emplace(token, static_cast<std::int32_t>(id)).second)
             throw Error(ErrorCategory::data, concat(path.string(), ": token \"", token, "\" occurs twice"));
     }
@@ -79,11 +83,15 @@ class MergesReader {
         const std::size_t space = line.find(' ');
         if (space == std::string_view::npos || space == 0 || space + 1 == line.size() ||
             line.find(' ', space + 1) != std::string_view::npos)
-            refuse(concat("\"", line, "\" is not a merge: two tokens with one space between them are needed"));
+            refuse(
+                concat("\"", line, "\" is not a merge: two tokens with one space between them are needed"));
         const std::string left(line.substr(0, space)), right(line.substr(space + 1));
         const Merge merge = {part(left), part(right), id_of(left + right)};
-        if (!made_pairs_.emplace((static_cast<std::uint64_t>(merge.left) << 32) | static_cast<std::uint64_t>(merge.right),
-                                 line_number_).second)
+        if (!made_pairs_
+                 .emplace((static_cast<std::uint64_t>(merge.left) << 32) |
+                              static_cast<std::uint64_t>(merge.right),
+                          line_number_)
+                 .second)
             refuse(concat("the merge \"", line, "\" stands in an earlier line as well"));
         made_[static_cast<std::size_t>(merge.result)] = true;
         merges_.push_back(merge);
@@ -92,14 +100,16 @@ class MergesReader {
     std::int32_t id_of(const std::string& token) const {
         const auto found = ids_.find(token);
         if (found == ids_.end())
-            refuse(concat("token \"", token, "\" is not in the vocabulary: do vocabulary and merges belong together?"));
+            refuse(concat("token \"", token,
+                          "\" is not in the vocabulary: do vocabulary and merges belong together?"));
         return found->second;
     }
 
     std::int32_t part(const std::string& token) const {
         const std::int32_t id = id_of(token);
         if (!made_[static_cast<std::size_t>(id)])
-            refuse(concat("token \"", token, "\" is used before any line makes it: are lines missing or out of order?"));
+            refuse(concat("token \"", token,
+                          "\" is used before any line makes it: are lines missing or out of order?"));
         return id;
     }
 
@@ -131,13 +141,15 @@ Gpt2Files read_gpt2_files(const std::filesystem::path& vocab_json, const std::fi
         const std::string spelling = spell_bytes(std::string(1, static_cast<char>(byte)));
         const auto found = ids.find(spelling);
         if (found == ids.end())
-            throw Error(ErrorCategory::data, concat(vocab_json.string(), ": the token \"", spelling, "\" of byte ", byte,
-                                                    " is missing: this is no byte-level BPE vocabulary"));
+            throw Error(ErrorCategory::data,
+                        concat(vocab_json.string(), ": the token \"", spelling, "\" of byte ", byte,
+                               " is missing: this is no byte-level BPE vocabulary"));
         files.byte_ids[byte] = found->second;
     }
     const auto end_of_text = ids.find(kEndOfText);
     if (end_of_text == ids.end())
-        throw Error(ErrorCategory::data, concat(vocab_json.string(), ": the token ", kEndOfText, " is missing"));
+        throw Error(ErrorCategory::data,
+                    concat(vocab_json.string(), ": the token ", kEndOfText, " is missing"));
     files.end_of_text = end_of_text->second;
     files.merges = MergesReader(merges_txt, ids, files).read();
     return files;

@@ -1,4 +1,5 @@
-// Cuts text into the pieces that BPE works on, as GPT-2's regular expression does, in one pass without an engine:
+// Cuts text into the pieces that BPE works on, as GPT-2's regular expression does, in one pass without an
+// engine:
 //
 //     's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
 //
@@ -50,7 +51,8 @@ class Gpt2PreTokenizer {
         if (byte < 0x80) [[likely]]
             return {classes_[byte], 1};
         const DecodedCharacter decoded = decode_utf8(text_.substr(at));
-        return {decoded.code_point > 0x10FFFF ? CharacterClass::other : classes_[decoded.code_point], decoded.bytes};
+        return {decoded.code_point > 0x10FFFF ? CharacterClass::other : classes_[decoded.code_point],
+                decoded.bytes};
     }
 
     std::size_t end_of_run(std::size_t at, CharacterClass kind) const {
@@ -63,7 +65,8 @@ class Gpt2PreTokenizer {
         return at;
     }
 
-    // Spaces up to the last one before other text, which that text may want; a single one is a piece of its own.
+    // Spaces up to the last one before other text, which that text may want; a single one is a piece of its
+    // own.
     std::size_t end_of_spaces(std::size_t at, std::size_t last) const {
         const std::size_t start = last;
         while (at < text_.size()) {

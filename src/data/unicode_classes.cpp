@@ -22,6 +22,8 @@ const CharacterClass* character_classes() {
     return classes.data();
 }
 
-std::string_view unicode_version() { return kUnicodeVersion; }
+std::string_view unicode_version() {
+    return kUnicodeVersion;
+}
 
 } // namespace trireme::data

@@ -1,5 +1,6 @@
-// Letters, numbers and spaces as one Unicode version has them, and decoding of UTF-8 with what a pre-tokenizer needs
-// beside it: a byte that starts no valid character counts as a character of its own and as neither of the three.
+// Letters, numbers and spaces as one Unicode version has them, and decoding of UTF-8 with what a
+// pre-tokenizer needs beside it: a byte that starts no valid character counts as a character of its own and
+// as neither of the three.
 #pragma once
 
 #include <cstddef>
@@ -34,10 +35,13 @@ struct DecodedCharacter {
     std::uint8_t bytes;       // at least 1
 };
 
-// The character at text[0]; text is not empty. Overlong forms, surrogates and values above 0x10FFFF are not valid.
+// The character at text[0]; text is not empty. Overlong forms, surrogates and values above 0x10FFFF are not
+// valid.
 inline DecodedCharacter decode_utf8(std::string_view text) {
     constexpr DecodedCharacter kInvalid = {0xFFFFFFFFu, 1};
-    const auto byte = [&](std::size_t index) { return static_cast<std::uint32_t>(static_cast<unsigned char>(text[index])); };
+    const auto byte = [&](std::size_t index) {
+        return static_cast<std::uint32_t>(static_cast<unsigned char>(text[index]));
+    };
     const auto continues = [&](std::size_t index) { return (byte(index) & 0xC0u) == 0x80u; };
     const std::uint32_t lead = byte(0);
     if (lead < 0x80)

@@ -1,5 +1,5 @@
-// The samples of a run: indexed token files, split by documents into train, valid and test, each in its own order.
-// Nothing is built or stored at start, and any rank can read any sample of any split.
+// The samples of a run: indexed token files, split by documents into train, valid and test, each in its own
+// order. Nothing is built or stored at start, and any rank can read any sample of any split.
 #pragma once
 
 #include <array>
@@ -19,11 +19,12 @@ enum class Split { train = 0, valid = 1, test = 2 };
 inline constexpr std::array<Split, 3> kSplits = {Split::train, Split::valid, Split::test};
 const char* name_of(Split split);
 
-// "969,30,1" as shares of train, valid and test that sum to 1; one to three numbers separated by commas, those not
-// named are 0. Throws Error (usage) that quotes what it cannot read.
+// "969,30,1" as shares of train, valid and test that sum to 1; one to three numbers separated by commas,
+// those not named are 0. Throws Error (usage) that quotes what it cannot read.
 std::array<double, 3> parse_split(std::string_view text);
 
-// The first document of each part and the end of the last: cumulative share x documents, rounded to the nearest.
+// The first document of each part and the end of the last: cumulative share x documents, rounded to the
+// nearest.
 std::array<std::int64_t, 4> split_documents(const std::array<double, 3>& shares, std::int64_t documents);
 
 struct DatasetOptions {
@@ -46,12 +47,14 @@ class Dataset {
     // Throws Error (usage or data).
     explicit Dataset(const DatasetOptions& options);
 
-    // Whether --split gives this part a share. A part with a share but too few documents is an error of info and read.
+    // Whether --split gives this part a share. A part with a share but too few documents is an error of info
+    // and read.
     bool has(Split split) const;
-    // Throws Error (data) that names the part when it has no documents or no more than sequence_length tokens.
+    // Throws Error (data) that names the part when it has no documents or no more than sequence_length
+    // tokens.
     SplitInfo info(Split split) const;
-    // tokens: [sequence_length + 1], the inputs and, shifted by one, the labels. Samples count from 0 over all epochs.
-    // Throws Error (data) naming document and position of an id outside the vocabulary.
+    // tokens: [sequence_length + 1], the inputs and, shifted by one, the labels. Samples count from 0 over
+    // all epochs. Throws Error (data) naming document and position of an id outside the vocabulary.
     void read(Split split, std::int64_t sample, std::span<std::int32_t> tokens) const;
 
     std::int64_t sequence_length() const { return options_.sequence_length; }

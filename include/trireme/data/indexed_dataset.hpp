@@ -1,9 +1,9 @@
-// Token files in Megatron-LM's format: PREFIX.bin holds the ids of all documents back to back, PREFIX.idx their
-// lengths, offsets and boundaries. Opening checks what can be checked in constant time, so that it does not grow
-// with the corpus; verify() checks every rule of the format.
+// Token files in Megatron-LM's format: PREFIX.bin holds the ids of all documents back to back, PREFIX.idx
+// their lengths, offsets and boundaries. Opening checks what can be checked in constant time, so that it does
+// not grow with the corpus; verify() checks every rule of the format.
 //
-// PREFIX.idx, little-endian: "MMIDIDX\0\0", u64 version 1, u8 type code, u64 sequences S, u64 boundaries D + 1,
-// i32[S] length in tokens, i64[S] byte offset in .bin, i64[D + 1] first sequence of each document and S.
+// PREFIX.idx, little-endian: "MMIDIDX\0\0", u64 version 1, u8 type code, u64 sequences S, u64 boundaries D +
+// 1, i32[S] length in tokens, i64[S] byte offset in .bin, i64[D + 1] first sequence of each document and S.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +35,8 @@ class IndexedDataset {
     std::int64_t documents() const { return documents_; }
     std::int64_t tokens() const { return tokens_; }
 
-    // Where document 0 <= document <= documents() begins in the stream of all tokens; documents() gives tokens().
+    // Where document 0 <= document <= documents() begins in the stream of all tokens; documents() gives
+    // tokens().
     std::int64_t document_begin(std::int64_t document) const;
     std::int64_t document_length(std::int64_t document) const {
         return document_begin(document + 1) - document_begin(document);
@@ -43,11 +44,13 @@ class IndexedDataset {
     // The document that holds the token at a position of the stream (binary search, for messages).
     std::int64_t document_at(std::int64_t position) const;
 
-    // Copies ids.size() tokens from `position` of the stream of all tokens. Values are not compared with a vocabulary.
+    // Copies ids.size() tokens from `position` of the stream of all tokens. Values are not compared with a
+    // vocabulary.
     void read(std::int64_t position, std::span<std::int32_t> ids) const;
 
-    // Every rule, in time proportional to the number of documents: lengths not negative, offsets their running sum,
-    // boundaries ascending. Throws Error (data) that names the first sequence or document that breaks one.
+    // Every rule, in time proportional to the number of documents: lengths not negative, offsets their
+    // running sum, boundaries ascending. Throws Error (data) that names the first sequence or document that
+    // breaks one.
     void verify() const;
 
   private:
@@ -64,8 +67,8 @@ class IndexedDataset {
     std::int64_t tokens_ = 0;
 };
 
-// Writes a pair of files. Both appear under their names when finish() has put them on disk, or not at all; memory
-// does not grow with the number of documents. One thread at a time.
+// Writes a pair of files. Both appear under their names when finish() has put them on disk, or not at all;
+// memory does not grow with the number of documents. One thread at a time.
 class IndexedDatasetWriter {
   public:
     // Throws Error (output) when the files cannot be created.

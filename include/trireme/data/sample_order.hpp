@@ -1,9 +1,10 @@
-// The order in which training sees a stream of T tokens, computed and never stored. The stream is read as a ring.
-// Epoch e has W = floor((T - 1) / S) windows of S + 1 tokens (neighbours share one), which start at an offset of its
-// own in [0, S) and are visited in the order of a permutation of its own. Both are functions of (seed, split, epoch).
+// The order in which training sees a stream of T tokens, computed and never stored. The stream is read as a
+// ring. Epoch e has W = floor((T - 1) / S) windows of S + 1 tokens (neighbours share one), which start at an
+// offset of its own in [0, S) and are visited in the order of a permutation of its own. Both are functions of
+// (seed, split, epoch).
 //
-// Example, T = 11, S = 3: W = 3. With offset 2 in some epoch the windows begin at 2, 5 and 8; the last one holds the
-// tokens 8, 9, 10, 0.
+// Example, T = 11, S = 3: W = 3. With offset 2 in some epoch the windows begin at 2, 5 and 8; the last one
+// holds the tokens 8, 9, 10, 0.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +13,8 @@
 
 namespace trireme::data {
 
-// A keyed permutation of [0, size): a Feistel network over the next power of two, walked until it falls below size.
+// A keyed permutation of [0, size): a Feistel network over the next power of two, walked until it falls below
+// size.
 class Permutation {
   public:
     // `stream` and `epoch` tell permutations of one key apart.
@@ -34,7 +36,8 @@ class SampleOrder {
     SampleOrder(std::int64_t tokens, std::int64_t sequence_length, std::uint64_t seed, std::uint32_t stream);
 
     std::int64_t samples_per_epoch() const { return samples_per_epoch_; }
-    // The position in the ring, in [0, tokens), of the first token of a sample. Samples count on over the epochs.
+    // The position in the ring, in [0, tokens), of the first token of a sample. Samples count on over the
+    // epochs.
     std::int64_t begin(std::int64_t sample) const;
     // The offset in [0, sequence_length) of an epoch's windows.
     std::int64_t epoch_offset(std::int64_t epoch) const;

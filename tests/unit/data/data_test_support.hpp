@@ -1,4 +1,5 @@
-// What the tests of the data layer share: a directory that is removed again, and the message of an expected Error.
+// What the tests of the data layer share: a directory that is removed again, and the message of an expected
+// Error.
 #pragma once
 
 #include <cstdlib>

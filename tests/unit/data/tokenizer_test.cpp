@@ -1,5 +1,5 @@
-// The GPT-2 tokenizer against ids made by tiktoken (tests/oracle/tokenizer_goldens.py), and both ways of merging against
-// the definition. Tests run in the repository's root.
+// The GPT-2 tokenizer against ids made by tiktoken (tests/oracle/tokenizer_goldens.py), and both ways of
+// merging against the definition. Tests run in the repository's root.
 #include "trireme/data/tokenizer.hpp"
 
 #include <array>
@@ -58,7 +58,8 @@ TEST(Gpt2Tokenizer, KnowsItsVocabulary) {
 }
 
 TEST(Gpt2Tokenizer, KeepsBytesThatAreNotUtf8) {
-    for (const std::string text : {"\xff", "a\x80z", "\xc3", "\xed\xa0\x80", "\xf4\x90\x80\x80 x", "\xe2\x82"})
+    for (const std::string text :
+         {"\xff", "a\x80z", "\xc3", "\xed\xa0\x80", "\xf4\x90\x80\x80 x", "\xe2\x82"})
         EXPECT_EQ(gpt2().decode(gpt2().encode(text)), text);
 }
 
@@ -77,7 +78,8 @@ TEST(PreTokenizer, CutsAsTheRegularExpressionDoes) {
     EXPECT_EQ(pieces("x12.5\t?"), (Pieces{"x", "12", ".", "5", "\t", "?"}));
 }
 
-// The lowest rank first, the leftmost of equals: by the definition, with a search through all merges at every step.
+// The lowest rank first, the leftmost of equals: by the definition, with a search through all merges at every
+// step.
 Ids merge_by_definition(std::string_view piece, const Gpt2Files& files) {
     Ids ids;
     for (const char byte : piece)
@@ -100,8 +102,9 @@ TEST(BytePairEncoder, BothWaysFollowTheDefinition) {
     Gpt2Files files;
     for (int byte = 0; byte < 256; ++byte)
         files.byte_ids[static_cast<std::size_t>(byte)] = byte;
-    files.merges = {{'a', 'b', 256}, {256, 'a', 257}, {257, 257, 258}, {'b', 'a', 259}, {'a', 259, 257}, {257, 'c', 260},
-                    {'c', 'c', 261}, {261, 261, 262}, {260, 261, 263}, {'b', 'b', 264}, {264, 'a', 265}};
+    files.merges = {{'a', 'b', 256}, {256, 'a', 257}, {257, 257, 258}, {'b', 'a', 259},
+                    {'a', 259, 257}, {257, 'c', 260}, {'c', 'c', 261}, {261, 261, 262},
+                    {260, 261, 263}, {'b', 'b', 264}, {264, 'a', 265}};
     const BytePairEncoder encoder(files.byte_ids, files.merges);
     BpeWorkspace workspace;
     std::mt19937 random(7);
@@ -126,7 +129,8 @@ TEST(Gpt2Tokenizer, ReadsMergesWhateverTheirLineEnds) {
         crlf += character == '\n' ? std::string("\r\n") : std::string(1, character);
     const std::string text = "The quick brown fox doesn't jump over 12 lazy dogs, naïvely.";
     const Ids expected = gpt2().encode(text);
-    for (const std::string& variant : {crlf, merges.substr(merges.find('\n') + 1), merges.substr(0, merges.size() - 1)}) {
+    for (const std::string& variant :
+         {crlf, merges.substr(merges.find('\n') + 1), merges.substr(0, merges.size() - 1)}) {
         const auto path = directory.write("merges.txt", variant);
         EXPECT_EQ(load_gpt2_bpe("tests/data/gpt2/vocab.json", path)->encode(text), expected);
     }
@@ -135,21 +139,25 @@ TEST(Gpt2Tokenizer, ReadsMergesWhateverTheirLineEnds) {
 TEST(Gpt2Tokenizer, RefusesFilesThatDoNotFit) {
     const TemporaryDirectory directory;
     const auto refusal = [&](const std::string& merges) {
-        return message_of([&] { load_gpt2_bpe("tests/data/gpt2/vocab.json", directory.write("merges.txt", merges)); });
+        return message_of(
+            [&] { load_gpt2_bpe("tests/data/gpt2/vocab.json", directory.write("merges.txt", merges)); });
     };
-    EXPECT_NE(refusal("#version: 0.2\nĠ t\nĠt he\n").find("merges.txt:3: token \"he\" is used before"), std::string::npos);
+    EXPECT_NE(refusal("#version: 0.2\nĠ t\nĠt he\n").find("merges.txt:3: token \"he\" is used before"),
+              std::string::npos);
     EXPECT_NE(refusal("Ġ t\nĠ t\n").find("merges.txt:2: the merge"), std::string::npos);
     EXPECT_NE(refusal("Ġ\n").find("merges.txt:1: \"Ġ\" is not a merge"), std::string::npos);
     EXPECT_NE(refusal("q ÿ\n").find("not in the vocabulary"), std::string::npos);
     const auto vocab_refusal = [&](const std::string& vocab) {
-        return message_of([&] { load_gpt2_bpe(directory.write("vocab.json", vocab), "tests/data/gpt2/merges.txt"); });
+        return message_of(
+            [&] { load_gpt2_bpe(directory.write("vocab.json", vocab), "tests/data/gpt2/merges.txt"); });
     };
     EXPECT_NE(vocab_refusal("{\"a\": 0").find("is not JSON"), std::string::npos);
     EXPECT_NE(vocab_refusal("[1]").find("one object"), std::string::npos);
     EXPECT_NE(vocab_refusal("{\"a\": 0, \"b\": 0}").find("belongs to two tokens"), std::string::npos);
     EXPECT_NE(vocab_refusal("{\"a\": -1}").find("is not an integer"), std::string::npos);
     EXPECT_NE(vocab_refusal("{\"a\": 0}").find("is missing"), std::string::npos);
-    EXPECT_NE(message_of([] { load_gpt2_bpe("no/such/vocab.json", "x"); }).find("no/such/vocab.json"), std::string::npos);
+    EXPECT_NE(message_of([] { load_gpt2_bpe("no/such/vocab.json", "x"); }).find("no/such/vocab.json"),
+              std::string::npos);
 }
 
 } // namespace
