@@ -1,0 +1,50 @@
+// Tokenizers: text to token ids and back. Ids are a function of the vocabulary files alone: letters, numbers
+// and spaces come from a table built into the program, not from the locale or a library of the system.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace trireme::data {
+
+// What one thread remembers between calls so that a word it has seen costs one look-up: pass the same scratch
+// to every call of a thread, and to one tokenizer only.
+class TokenizerScratch {
+  public:
+    virtual ~TokenizerScratch() = default;
+};
+
+// Immutable once made, so any number of threads may use one tokenizer at the same time.
+class Tokenizer {
+  public:
+    virtual ~Tokenizer() = default;
+
+    virtual std::unique_ptr<TokenizerScratch> make_scratch() const = 0;
+    // Appends the ids of `text` to `ids`. Special tokens spelt out in the text are text. Bytes that are not
+    // valid UTF-8 are kept, each as a character that is neither letter, number nor space.
+    virtual void encode(std::string_view text, TokenizerScratch& scratch,
+                        std::vector<std::int32_t>& ids) const = 0;
+    std::vector<std::int32_t> encode(std::string_view text) const;
+
+    // The bytes of the ids, which may be cut inside a character. Throws Error (data) on an id without a
+    // token.
+    virtual std::string decode(std::span<const std::int32_t> ids) const = 0;
+    // The largest id plus one.
+    virtual std::int64_t vocab_size() const = 0;
+    virtual std::int32_t end_of_document() const = 0;
+};
+
+// GPT-2's byte-level BPE from its vocab.json and merges.txt (also those that `trireme-data train-bpe`
+// writes). Throws Error (data) that names file and line where the two do not fit together.
+std::unique_ptr<Tokenizer> load_gpt2_bpe(const std::filesystem::path& vocab_json,
+                                         const std::filesystem::path& merges_txt);
+
+// The Unicode version of the table of letters, numbers and spaces, "16.0.0".
+std::string_view unicode_version();
+
+} // namespace trireme::data

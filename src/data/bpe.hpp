@@ -1,0 +1,87 @@
+// Byte-pair encoding of one piece of text: again and again the pair of neighbours with the lowest rank
+// becomes one token, the leftmost first where several have it. Short pieces are scanned for the lowest rank;
+// long ones keep the positions of each rank in a bucket, so that the time grows with the length and not with
+// its square.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+namespace trireme::data {
+
+struct Merge {
+    std::int32_t left, right, result;
+};
+
+// Pairs of tokens to their rank, by open addressing.
+class MergeTable {
+  public:
+    static constexpr std::uint32_t kNone = 0xFFFFFFFFu;
+
+    // merges[rank]. Of two merges of one pair the first counts.
+    explicit MergeTable(std::vector<Merge> merges);
+
+    std::uint32_t rank(std::int32_t left, std::int32_t right) const {
+        const std::uint64_t key = key_of(left, right);
+        for (std::uint64_t slot = slot_of(key);; slot = (slot + 1) & mask_) {
+            if (slots_[slot].key == key)
+                return slots_[slot].rank;
+            if (slots_[slot].key == kEmpty)
+                return kNone;
+        }
+    }
+    std::int32_t result(std::uint32_t rank) const { return merges_[rank].result; }
+    const std::vector<Merge>& merges() const { return merges_; }
+
+  private:
+    struct Slot {
+        std::uint64_t key = kEmpty;
+        std::uint32_t rank = kNone;
+    };
+    static constexpr std::uint64_t kEmpty = ~std::uint64_t{0};
+    static std::uint64_t key_of(std::int32_t left, std::int32_t right) {
+        return (static_cast<std::uint64_t>(static_cast<std::uint32_t>(left)) << 32) |
+               static_cast<std::uint32_t>(right);
+    }
+    std::uint64_t slot_of(std::uint64_t key) const { return (key * 0x9E3779B97F4A7C15ull) >> shift_; }
+
+    std::vector<Merge> merges_;
+    std::vector<Slot> slots_;
+    std::uint64_t mask_ = 0;
+    int shift_ = 0;
+};
+
+// Buffers that encode() reuses; one for each thread.
+struct BpeWorkspace {
+    std::vector<std::int32_t> id;                   // of the token that begins at a byte
+    std::vector<std::uint32_t> begin;               // of the token that ends at a byte (inclusive)
+    std::vector<std::uint32_t> rank;                // of the pair whose left token begins at a byte
+    std::vector<std::vector<std::uint32_t>> bucket; // positions, by rank
+    std::vector<std::uint32_t> open_ranks; // a heap of the ranks whose bucket is not empty, lowest on top
+};
+
+class BytePairEncoder {
+  public:
+    // byte_ids: the token of each byte. Every merge's parts must be bytes or results of earlier merges.
+    BytePairEncoder(const std::array<std::int32_t, 256>& byte_ids, std::vector<Merge> merges);
+
+    // Appends the tokens of a piece, which has less than 2^32 bytes.
+    void encode(std::string_view piece, BpeWorkspace& workspace, std::vector<std::int32_t>& ids) const;
+    std::int32_t byte_id(unsigned char byte) const { return byte_ids_[byte]; }
+
+    // Longer pieces go through the buckets; public for the test that compares both ways.
+    static constexpr std::size_t kLongestScanned = 40;
+    void encode_by_scan(std::string_view piece, std::vector<std::int32_t>& ids) const;
+    void encode_by_buckets(std::string_view piece, BpeWorkspace& workspace,
+                           std::vector<std::int32_t>& ids) const;
+
+  private:
+    std::array<std::int32_t, 256> byte_ids_;
+    MergeTable table_;
+    std::vector<std::uint32_t> token_bytes_;    // length, by token
+    std::vector<std::uint32_t> byte_pair_rank_; // [256 * 256]: of two bytes
+};
+
+} // namespace trireme::data

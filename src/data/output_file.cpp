@@ -1,0 +1,107 @@
+// OutputFile by plain POSIX calls, every one of them checked: a full disk may show at any of them.
+#include "data/output_file.hpp"
+
+#include <cerrno>
+#include <fcntl.h>
+#include <unistd.h>
+#include <utility>
+
+#include "trireme/base/error.hpp"
+#include "trireme/base/file.hpp"
+
+namespace trireme::data {
+
+static constexpr std::size_t kBufferBytes = std::size_t{1} << 20;
+
+std::filesystem::path directory_of(const std::filesystem::path& path) {
+    return path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
+}
+
+OutputFile::OutputFile(const std::filesystem::path& path)
+    : path_(path), temporary_(concat(path.string(), ".tmp.", ::getpid())) {
+    descriptor_ = ::open(temporary_.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (descriptor_ < 0)
+        fail("create");
+    buffer_.reserve(kBufferBytes);
+}
+
+OutputFile::~OutputFile() {
+    if (descriptor_ >= 0) {
+        ::close(descriptor_);
+        ::unlink(temporary_.c_str());
+    }
+}
+
+void OutputFile::fail(const char* tried) const {
+    throw Error(ErrorCategory::output, concat("cannot ", tried, " ", path_.string(), ": ", system_reason()));
+}
+
+static bool write_all(int descriptor, std::span<const std::byte> bytes, std::int64_t offset) {
+    while (!bytes.empty()) {
+        const ssize_t count = ::pwrite(descriptor, bytes.data(), bytes.size(), offset);
+        if (count < 0 && errno != EINTR)
+            return false;
+        if (count > 0) {
+            bytes = bytes.subspan(static_cast<std::size_t>(count));
+            offset += count;
+        }
+    }
+    return true;
+}
+
+void OutputFile::flush() {
+    if (!write_all(descriptor_, buffer_, written_bytes_))
+        fail("write");
+    written_bytes_ += static_cast<std::int64_t>(buffer_.size());
+    buffer_.clear();
+}
+
+void OutputFile::write(std::span<const std::byte> bytes) {
+    if (buffer_.size() + bytes.size() > kBufferBytes)
+        flush();
+    if (bytes.size() > kBufferBytes) {
+        if (!write_all(descriptor_, bytes, written_bytes_))
+            fail("write");
+        written_bytes_ += static_cast<std::int64_t>(bytes.size());
+        return;
+    }
+    buffer_.insert(buffer_.end(), bytes.begin(), bytes.end());
+}
+
+void OutputFile::write_at(std::int64_t offset, std::span<const std::byte> bytes) {
+    flush();
+    if (!write_all(descriptor_, bytes, offset))
+        fail("write");
+}
+
+void OutputFile::read_at(std::int64_t offset, std::span<std::byte> bytes) {
+    flush();
+    while (!bytes.empty()) {
+        const ssize_t count = ::pread(descriptor_, bytes.data(), bytes.size(), offset);
+        if (count == 0)
+            throw Error(ErrorCategory::output,
+                        concat(path_.string(), " became shorter while it was written"));
+        if (count < 0 && errno != EINTR)
+            fail("read back");
+        if (count > 0) {
+            bytes = bytes.subspan(static_cast<std::size_t>(count));
+            offset += count;
+        }
+    }
+}
+
+void OutputFile::sync() {
+    flush();
+    if (::fsync(descriptor_) != 0)
+        fail("write");
+}
+
+void OutputFile::publish() {
+    if (::close(std::exchange(descriptor_, -1)) != 0 || ::rename(temporary_.c_str(), path_.c_str()) != 0) {
+        const std::string reason = system_reason();
+        ::unlink(temporary_.c_str());
+        throw Error(ErrorCategory::output, concat("cannot replace ", path_.string(), ": ", reason));
+    }
+}
+
+} // namespace trireme::data
