@@ -29,7 +29,7 @@ constexpr PhiloxCounter philox4x32(PhiloxCounter counter, PhiloxKey key) {
 }
 
 // What a draw is for: keeps the streams of one seed apart. Values are part of the meaning of a seed: never reuse.
-enum class RandomDomain : std::uint32_t { initial_weights = 1, dropout = 2, sample_order = 3 };
+enum class RandomDomain : std::uint32_t { initial_weights = 1, dropout = 2, sample_order = 3, generation = 4 };
 
 // The key of a domain under a user's 64-bit seed.
 constexpr PhiloxKey philox_key(std::uint64_t seed, RandomDomain domain) {

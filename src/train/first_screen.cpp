@@ -1,0 +1,171 @@
+// Composes the first screen from the engine, the plan and the dataset.
+#include "first_screen.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstring>
+#include <map>
+#include <set>
+
+#include "trireme/base/build_info.hpp"
+#include "trireme/base/sizes.hpp"
+#include "trireme/catalogue/catalogue.hpp"
+
+namespace trireme::train {
+namespace {
+
+std::string fixed(double value, int decimals) {
+    std::array<char, 64> text{};
+    std::snprintf(text.data(), text.size(), "%.*f", decimals, value);
+    return text.data();
+}
+
+std::string show_parameters(double count) {
+    return count >= 1e9 ? fixed(count / 1e9, 2) + "B" : fixed(count / 1e6, 2) + "M";
+}
+
+std::string row(const char* title, const std::string& text) {
+    std::array<char, 16> name{};
+    std::snprintf(name.data(), name.size(), "%-10s", title);
+    return concat(name.data(), text, "\n");
+}
+
+// "ranks 0-3, 8" from sorted ranks.
+std::string rank_ranges(const std::vector<int>& ranks) {
+    std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+    for (std::size_t i = 0; i < ranks.size();) {
+        std::size_t end = i + 1;
+        while (end < ranks.size() && ranks[end] == ranks[end - 1] + 1)
+            ++end;
+        text += concat(i == 0 ? "" : ", ", ranks[i]);
+        if (end - i > 1)
+            text += concat("-", ranks[end - 1]);
+        i = end;
+    }
+    return text;
+}
+
+// Parameters of the stages, each logical one once a stage, and of the fullest rank with padding.
+std::string parameter_lines(Engine& engine) {
+    const EngineSetup& setup = engine.setup();
+    std::array<double, 2> most{};
+    for (const model::HeldParameter& held : engine.parameters().held()) {
+        most[0] += static_cast<double>(held.parameter.elements());
+        most[1] += static_cast<double>(held.shard.local.elements());
+    }
+    engine.groups().world->all_reduce(most, comm::ReduceOp::max);
+    return concat("number of parameters: ", show_parameters(static_cast<double>(catalogue::parameter_count(setup.model))),
+                  " | per pipeline rank: ", show_parameters(most[0]), " | per tensor rank: ", show_parameters(most[1]));
+}
+
+std::string layout_lines(const Engine& engine, comm::Runtime& runtime, const backend::Backend& backend) {
+    const topology::Grid& grid = engine.groups().grid;
+    const topology::Schedule& schedule = engine.schedule();
+    const std::size_t nodes = std::set<std::string>(runtime.hosts().begin(), runtime.hosts().end()).size();
+    std::string text = concat(grid.ranks(), grid.ranks() == 1 ? " rank" : " ranks", " on ", nodes,
+                              nodes == 1 ? " node: " : " nodes: ", grid.text());
+    if (grid.pipeline > 1) {
+        const std::vector<std::vector<topology::PieceCost>> equal(
+            static_cast<std::size_t>(grid.pipeline),
+            std::vector<topology::PieceCost>(static_cast<std::size_t>(schedule.chunks)));
+        text += concat(", ", topology::name(schedule.kind), " with ", schedule.micro_batches, " micro-batches, bubble ",
+                       fixed(100 * topology::simulate(schedule, equal).bubble, 1), " %");
+    }
+    text = row("layout", text);
+    // By host: which stages its ranks belong to.
+    std::map<std::string, std::map<int, std::vector<int>>> where;
+    for (int rank = 0; rank < grid.ranks(); ++rank)
+        where[runtime.hosts()[static_cast<std::size_t>(rank)]][grid.coordinates(rank).pipeline].push_back(rank);
+    for (const auto& [host, stages] : where) {
+        std::string line = host + ":";
+        for (const auto& [stage, ranks] : stages)
+            line += concat(line.back() == ':' ? " " : ", ", "stage ", stage, " = ", rank_ranges(ranks));
+        text += row("", line);
+    }
+    return text + row("", concat("each rank: ", backend.description()));
+}
+
+std::string model_lines(Engine& engine) {
+    const EngineSetup& setup = engine.setup();
+    std::string layers;
+    if (setup.grid.pipeline > 1) {
+        for (const std::vector<topology::Interval>& stage : engine.placement().layers)
+            for (const topology::Interval& chunk : stage)
+                layers += concat(layers.empty() ? " (" : " + ", chunk.size());
+        layers += ")";
+    }
+    return row("model", concat("GPT ", setup.model.layers, " layers", layers, ", hidden ", setup.model.hidden, ", ",
+                               setup.model.heads, " heads, sequence ", setup.model.sequence, ", vocabulary ",
+                               setup.model.vocabulary, " (padded to ",
+                               catalogue::padded_vocabulary(setup.model, setup.grid.tensor), "), ", name(setup.type))) +
+           row("", parameter_lines(engine));
+}
+
+std::string memory_line(const Engine& engine) {
+    std::array<std::int64_t, memory::kCategories> mine{};
+    for (int i = 0; i < memory::kCategories; ++i)
+        mine[static_cast<std::size_t>(i)] = engine.plan().bytes(static_cast<memory::Category>(i));
+    const std::string packed(reinterpret_cast<const char*>(mine.data()), sizeof mine);
+    const std::vector<std::string> all = engine.groups().world->all_gather(packed);
+    std::array<std::int64_t, memory::kCategories> worst{};
+    std::int64_t worst_bytes = -1;
+    int worst_rank = 0;
+    for (std::size_t rank = 0; rank < all.size(); ++rank) {
+        std::array<std::int64_t, memory::kCategories> its{};
+        std::memcpy(its.data(), all[rank].data(), sizeof its);
+        std::int64_t sum = 0;
+        for (const std::int64_t bytes : its)
+            sum += bytes;
+        if (sum > worst_bytes) {
+            worst_bytes = sum;
+            worst = its;
+            worst_rank = static_cast<int>(rank);
+        }
+    }
+    std::string items;
+    for (int i = 0; i < memory::kCategories; ++i)
+        if (worst[static_cast<std::size_t>(i)] > 0)
+            items += concat(items.empty() ? "" : ", ", name(static_cast<memory::Category>(i)), " ",
+                            show_bytes(worst[static_cast<std::size_t>(i)]));
+    const int stage = engine.groups().grid.coordinates(worst_rank).pipeline;
+    return row("memory", concat("per rank, worst stage ", stage, ": ", show_bytes(worst_bytes), " (", items, ")"));
+}
+
+} // namespace
+
+std::string version_line() {
+    const BuildInfo& build = build_info();
+    return concat("trireme ", build.version, " (", build.commit, ", ", build.compiler, ")\n");
+}
+
+std::string describe_engine(Engine& engine, comm::Runtime& runtime, const backend::Backend& backend) {
+    return layout_lines(engine, runtime, backend) + model_lines(engine) + memory_line(engine);
+}
+
+std::string describe_data(const options::Resolved& options, const data::Dataset& dataset) {
+    std::string text, paths;
+    for (const std::string& path : options.data.data_path)
+        paths += (paths.empty() ? "" : " ") + path;
+    for (const data::Split split : data::kSplits) {
+        if (!dataset.has(split))
+            continue;
+        try {
+            const data::SplitInfo info = dataset.info(split);
+            text += concat(text.empty() ? "" : "; ", data::name_of(split), ": ", show_count(static_cast<double>(info.tokens)),
+                           " tokens, ", show_count(static_cast<double>(info.documents)), " documents = ",
+                           show_count(static_cast<double>(info.samples_per_epoch)), " samples an epoch");
+        } catch (const Error& too_small) {
+            if (split == data::Split::train)
+                throw;
+            text += concat("; ", data::name_of(split), ": too small for a sample");
+        }
+    }
+    const double epochs = static_cast<double>(options.training.train_samples) /
+                          static_cast<double>(dataset.info(data::Split::train).samples_per_epoch);
+    return row("data", concat(paths, ": ", text)) +
+           row("", concat(options.training.train_iters, " iterations x ", options.batch.global_batch_size, " = ",
+                          fixed(epochs, 2), " epochs"));
+}
+
+} // namespace trireme::train

@@ -1,0 +1,165 @@
+// Generation and evaluation from a checkpoint, on any layout.
+#include "trireme/train/generate.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <iostream>
+#include <numeric>
+#include <optional>
+
+#include "batches.hpp"
+#include "configure.hpp"
+#include "first_screen.hpp"
+#include "trireme/base/philox.hpp"
+#include "trireme/checkpoint/checkpoint.hpp"
+#include "trireme/comm/phase.hpp"
+#include "trireme/train/log_line.hpp"
+
+namespace trireme::train {
+namespace {
+
+std::filesystem::path require_checkpoint(const options::Resolved& options) {
+    const std::optional<std::filesystem::path> found = checkpoint::find_latest(options.checkpoint.load);
+    if (!found)
+        throw Error(ErrorCategory::checkpoint, concat("there is no checkpoint in ", options.checkpoint.load),
+                    {"--load names it", "try: the --save directory of a trained model"});
+    return *found;
+}
+
+// An engine with the weights of the checkpoint.
+struct Loaded {
+    std::unique_ptr<backend::Backend> backend;
+    std::optional<Engine> engine;
+
+    Loaded(const options::Resolved& options, std::int64_t vocabulary, const std::filesystem::path& path,
+           comm::Runtime& runtime)
+        : backend(backend::make_cpu_backend(static_cast<int>(options.machine.threads_per_rank))) {
+        engine.emplace(engine_setup(options, vocabulary, Purpose::forward_only), runtime, *backend);
+        checkpoint::load(path, {&engine->parameters(), nullptr, backend.get(), &engine->groups()});
+    }
+};
+
+// The context as the one micro-batch of a forward pass: the tokens so far, padded on the right, which a causal model does not
+// look at.
+class Context : public pipeline::BatchSource {
+  public:
+    Context(std::int64_t sequence, std::int64_t micro_batch, std::int32_t padding)
+        : sequence_(sequence), micro_batch_(micro_batch), padding_(padding),
+          tokens_(static_cast<std::size_t>(sequence * micro_batch), padding) {}
+
+    // Row 0 becomes the last tokens that fit. Returns the position of the last one.
+    std::int64_t set(std::span<const std::int32_t> all) {
+        const auto fits = std::min(all.size(), static_cast<std::size_t>(sequence_));
+        const std::span<const std::int32_t> used = all.last(fits);
+        std::ranges::fill(tokens_, padding_);
+        for (std::size_t t = 0; t < used.size(); ++t)
+            tokens_[t * static_cast<std::size_t>(micro_batch_)] = used[t];
+        return static_cast<std::int64_t>(fits) - 1;
+    }
+
+    std::int64_t first_sample(std::int64_t) const override { return 0; }
+    model::MicroBatch load(std::int64_t number) override {
+        return {number, 0, Tensor(std::span(tokens_), Shape{sequence_, micro_batch_}), {}};
+    }
+
+  private:
+    std::int64_t sequence_, micro_batch_;
+    std::int32_t padding_;
+    std::vector<std::int32_t> tokens_;
+};
+
+// Draws from softmax(logits / temperature) over the top_k largest; temperature 0 takes the largest. The n-th draw of a seed is
+// the same on every rank and layout.
+std::int32_t choose(const std::vector<double>& logits, double temperature, std::int64_t top_k, std::uint64_t seed,
+                    std::uint32_t number) {
+    std::vector<std::int32_t> order(logits.size());
+    std::iota(order.begin(), order.end(), 0);
+    const auto larger = [&](std::int32_t a, std::int32_t b) {
+        const double x = logits[static_cast<std::size_t>(a)], y = logits[static_cast<std::size_t>(b)];
+        return x != y ? x > y : a < b;
+    };
+    const std::size_t kept = top_k > 0 ? std::min(order.size(), static_cast<std::size_t>(top_k)) : order.size();
+    std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(temperature > 0 ? kept : 1), order.end(),
+                      larger);
+    if (temperature == 0)
+        return order.front();
+    const double largest = logits[static_cast<std::size_t>(order.front())];
+    std::vector<double> weights(kept);
+    for (std::size_t i = 0; i < kept; ++i)
+        weights[i] = std::exp((logits[static_cast<std::size_t>(order[i])] - largest) / temperature);
+    const PhiloxCounter words = philox4x32({number, 0, 0, 0}, philox_key(seed, RandomDomain::generation));
+    double left = uniform_double(words[0], words[1]) * std::accumulate(weights.begin(), weights.end(), 0.0);
+    for (std::size_t i = 0; i < kept; ++i) {
+        left -= weights[i];
+        if (left < 0)
+            return order[i];
+    }
+    return order[kept - 1];
+}
+
+} // namespace
+
+int generate(const options::Resolved& options, comm::Runtime& runtime) {
+    std::unique_ptr<data::Tokenizer> tokenizer;
+    std::filesystem::path path;
+    std::vector<std::int32_t> tokens;
+    comm::agree(runtime.world(), [&] {
+        tokenizer = make_tokenizer(options);
+        path = require_checkpoint(options);
+        tokens = tokenizer->encode(options.generation.prompt);
+        if (tokens.empty()) // something to continue: the start of a document
+            tokens.push_back(tokenizer->end_of_document());
+    });
+    Loaded loaded(options, tokenizer->vocab_size(), path, runtime);
+    Context context(options.model.seq_length, options.batch.micro_batch_size, tokenizer->end_of_document());
+    const std::size_t prompt_tokens = tokens.size();
+    for (std::int64_t i = 0; i < options.generation.max_new_tokens; ++i) {
+        const comm::PhaseScope phase("generating token", i);
+        const std::int64_t position = context.set(tokens);
+        const std::vector<double> logits = loaded.engine->infer(context, position);
+        const std::int32_t next = choose(logits, options.generation.temperature, options.generation.top_k,
+                                         options.training.seed, static_cast<std::uint32_t>(i));
+        if (next == tokenizer->end_of_document())
+            break;
+        tokens.push_back(next);
+    }
+    if (runtime.rank() == 0)
+        std::cout << options.generation.prompt << tokenizer->decode(std::span(tokens).subspan(prompt_tokens)) << std::endl;
+    return 0;
+}
+
+int evaluate(const options::Resolved& options, comm::Runtime& runtime) {
+    std::unique_ptr<data::Tokenizer> tokenizer;
+    std::filesystem::path path;
+    std::optional<data::Dataset> dataset;
+    comm::agree(runtime.world(), [&] {
+        tokenizer = make_tokenizer(options);
+        path = require_checkpoint(options);
+        dataset.emplace(dataset_options(options, tokenizer->vocab_size()));
+        for (const data::Split split : {data::Split::valid, data::Split::test})
+            if (dataset->has(split))
+                static_cast<void>(dataset->info(split));
+        if (!dataset->has(data::Split::valid) && !dataset->has(data::Split::test))
+            throw Error(ErrorCategory::usage, concat("--split ", options.data.split, " leaves nothing to evaluate"),
+                        {"evaluate reads the second (valid) and the third (test) part", "try: --split 0,1,0 for all documents"});
+    });
+    Loaded loaded(options, tokenizer->vocab_size(), path, runtime);
+    for (const data::Split split : {data::Split::valid, data::Split::test}) {
+        if (!dataset->has(split))
+            continue;
+        const comm::PhaseScope phase("evaluation");
+        DatasetBatches batches(*dataset, split, *loaded.engine, 0, static_cast<int>(options.data.num_workers));
+        double sum = 0;
+        for (std::int64_t i = 0; i < options.evaluation.eval_iters; ++i) {
+            sum += loaded.engine->evaluate(batches, options.batch.num_microbatches);
+            batches.advance(options.batch.global_batch_size);
+        }
+        if (runtime.rank() == 0)
+            std::cout << format_evaluation(data::name_of(split), path.filename().string(),
+                                           sum / static_cast<double>(options.evaluation.eval_iters))
+                      << std::endl;
+    }
+    return 0;
+}
+
+} // namespace trireme::train
