@@ -51,12 +51,26 @@ std::string text(const Instruction& instruction) {
                   instruction.chunk);
 }
 
-Schedule make_schedule(ScheduleKind kind, int stages, int micro_batches, int chunks) {
+namespace {
+
+void require_counts(int stages, int micro_batches, int chunks) {
     if (stages < 1 || micro_batches < 1 || chunks < 1)
         throw Error(
             ErrorCategory::usage,
             concat("a pipeline schedule needs at least one stage, one micro-batch and one chunk, not ",
                    stages, ", ", micro_batches, " and ", chunks));
+}
+
+} // namespace
+
+Schedule make_forward_schedule(int stages, int micro_batches, int chunks) {
+    require_counts(stages, micro_batches, chunks);
+    return with_transfers(chunks > 1 ? ScheduleKind::interleaved : ScheduleKind::gpipe, stages, micro_batches,
+                          chunks, forward_order(stages, micro_batches, chunks), Passes::forward_only);
+}
+
+Schedule make_schedule(ScheduleKind kind, int stages, int micro_batches, int chunks) {
+    require_counts(stages, micro_batches, chunks);
     if (chunks > 1 && kind != ScheduleKind::interleaved)
         throw Error(ErrorCategory::usage,
                     concat("the ", name(kind), " schedule runs one model chunk a stage, not ", chunks),

@@ -51,8 +51,8 @@ void check_numbers(const Schedule& schedule) {
 // count is also the next micro-batch expected.
 class RankState {
   public:
-    RankState(const Schedule& schedule, int stage)
-        : schedule_(schedule), stage_(stage), counts_(index(schedule.chunks)) {}
+    RankState(const Schedule& schedule, int stage, Passes passes)
+        : schedule_(schedule), stage_(stage), passes_(passes), counts_(index(schedule.chunks)) {}
 
     void run() {
         for (const Instruction& instruction : schedule_.ranks[index(stage_)])
@@ -66,8 +66,12 @@ class RankState {
         std::array<int, kOps> done{};
         int of(Op op) const { return done[static_cast<std::size_t>(op)]; }
         int differentiated() const { return of(Op::backward) + of(Op::input_gradient); }
-        int finished() const { return of(Op::backward) + of(Op::weight_gradient); }
     };
+
+    int finished(const Counts& chunk) const {
+        return passes_ == Passes::forward_only ? chunk.of(Op::forward)
+                                               : chunk.of(Op::backward) + chunk.of(Op::weight_gradient);
+    }
 
     [[noreturn]] void wrong(const Instruction& instruction, const std::string& why) const {
         violation(schedule_, concat("stage ", stage_, ", ", text(instruction), ": ", why));
@@ -93,8 +97,8 @@ class RankState {
         case Op::receive_forward:
             require(receives(Op::forward, piece, schedule_.stages, schedule_.chunks), i, "nobody sends it");
             require(m <= chunk.of(Op::forward) + 1, i, "more than one receive posted ahead");
-            require(m - chunk.finished() <= bound, i,
-                    concat("no input slot is free: micro-batch ", chunk.finished(),
+            require(m - finished(chunk) <= bound, i,
+                    concat("no input slot is free: micro-batch ", finished(chunk),
                            " is not finished, the bound is ", bound));
             break;
         case Op::receive_backward:
@@ -103,8 +107,8 @@ class RankState {
             require(m < chunk.of(Op::forward), i, "comes before its forward");
             break;
         case Op::forward:
-            require(m - chunk.finished() < bound, i,
-                    concat("no activation slot is free: micro-batch ", chunk.finished(),
+            require(m - finished(chunk) < bound, i,
+                    concat("no activation slot is free: micro-batch ", finished(chunk),
                            " is not finished, the bound is ", bound));
             require_input(i, Op::receive_forward);
             if (schedule_.stages == 1 && i.chunk > 0)
@@ -131,8 +135,8 @@ class RankState {
             break;
         case Op::reduce_gradients:
             require(chunk.of(i.op) == 0, i, "comes twice");
-            require(chunk.finished() == schedule_.micro_batches, i,
-                    concat("only ", chunk.finished(), " micro-batches are finished"));
+            require(finished(chunk) == schedule_.micro_batches, i,
+                    concat("only ", finished(chunk), " micro-batches are finished"));
             break;
         }
         ++chunk.done[static_cast<std::size_t>(i.op)];
@@ -158,10 +162,17 @@ class RankState {
             };
             if (chunk.of(Op::forward) != schedule_.micro_batches)
                 complain("forward", chunk.of(Op::forward));
+            if (passes_ == Passes::forward_only) {
+                if (chunk.differentiated() + chunk.of(Op::weight_gradient) + chunk.of(Op::reduce_gradients) >
+                    0)
+                    violation(schedule_,
+                              concat("stage ", stage_, ", chunk ", c, ": gradients in a forward pass"));
+                continue;
+            }
             if (chunk.differentiated() != schedule_.micro_batches)
                 complain("input gradient", chunk.differentiated());
-            if (chunk.finished() != schedule_.micro_batches)
-                complain("weight gradient", chunk.finished());
+            if (finished(chunk) != schedule_.micro_batches)
+                complain("weight gradient", finished(chunk));
             if (chunk.of(Op::reduce_gradients) != 1)
                 violation(schedule_, concat("stage ", stage_, ", chunk ", c, ": no reduce_gradients"));
         }
@@ -169,6 +180,7 @@ class RankState {
 
     const Schedule& schedule_;
     int stage_;
+    Passes passes_;
     std::vector<Counts> counts_;
     bool has_pending_ = false; // a compute has run whose send has not started
     Instruction pending_{};
@@ -196,10 +208,10 @@ void check_channel(const Schedule& schedule, int stage, bool forward) {
 
 } // namespace
 
-void check(const Schedule& schedule) {
+void check(const Schedule& schedule, Passes passes) {
     check_numbers(schedule);
     for (int s = 0; s < schedule.stages; ++s)
-        RankState(schedule, s).run();
+        RankState(schedule, s, passes).run();
     for (int s = 0; s < schedule.stages; ++s)
         for (const bool forward : {true, false})
             check_channel(schedule, s, forward);

@@ -15,9 +15,10 @@ using ComputeOrder = std::vector<std::vector<Instruction>>;
 
 ComputeOrder gpipe_order(int stages, int micro_batches);
 ComputeOrder one_f_one_b_order(int stages, int micro_batches);
+ComputeOrder forward_order(int stages, int micro_batches, int chunks);
 
 Schedule with_transfers(ScheduleKind kind, int stages, int micro_batches, int chunks,
-                        const ComputeOrder& order);
+                        const ComputeOrder& order, Passes passes = Passes::forward_and_backward);
 
 // A chunk on a stage. Model order is chunk-major: all stages of chunk 0, then all of chunk 1, ...
 struct Piece {
@@ -44,9 +45,12 @@ inline bool is_compute(Op op) {
 inline bool gives_input_gradient(Op op) {
     return op == Op::backward || op == Op::input_gradient;
 }
-// Is the last that needs the activations of its micro-batch.
 inline bool gives_weight_gradient(Op op) {
     return op == Op::backward || op == Op::weight_gradient;
+}
+// Is the last that needs the activations of its micro-batch.
+inline bool finishes(Op op, Passes passes) {
+    return passes == Passes::forward_only ? op == Op::forward : gives_weight_gradient(op);
 }
 
 // Does this compute wait for, or produce, a message? With one stage there are none.

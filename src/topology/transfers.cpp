@@ -18,7 +18,7 @@ struct Positions {
     std::vector<std::vector<std::size_t>> forward, free; // [chunk][micro_batch]
 };
 
-Positions positions_of(const std::vector<Instruction>& order, int micro_batches, int chunks) {
+Positions positions_of(const std::vector<Instruction>& order, int micro_batches, int chunks, Passes passes) {
     const std::vector<std::vector<std::size_t>> none(
         static_cast<std::size_t>(chunks), std::vector<std::size_t>(static_cast<std::size_t>(micro_batches)));
     Positions at{none, none};
@@ -27,7 +27,7 @@ Positions positions_of(const std::vector<Instruction>& order, int micro_batches,
         const auto micro_batch = static_cast<std::size_t>(order[i].micro_batch);
         if (order[i].op == Op::forward)
             at.forward[chunk][micro_batch] = i;
-        if (gives_weight_gradient(order[i].op))
+        if (finishes(order[i].op, passes))
             at.free[chunk][micro_batch] = i;
     }
     return at;
@@ -35,13 +35,13 @@ Positions positions_of(const std::vector<Instruction>& order, int micro_batches,
 
 // Largest number of micro-batches of each chunk between the start of forward and the end of the weight
 // gradient.
-std::vector<int> most_in_flight(const std::vector<Instruction>& order, int chunks) {
+std::vector<int> most_in_flight(const std::vector<Instruction>& order, int chunks, Passes passes) {
     std::vector<int> now(static_cast<std::size_t>(chunks)), most(static_cast<std::size_t>(chunks));
     for (const Instruction& instruction : order) {
         const auto chunk = static_cast<std::size_t>(instruction.chunk);
         if (instruction.op == Op::forward)
             most[chunk] = std::max(most[chunk], ++now[chunk]);
-        if (gives_weight_gradient(instruction.op))
+        if (finishes(instruction.op, passes))
             --now[chunk];
     }
     return most;
@@ -50,12 +50,12 @@ std::vector<int> most_in_flight(const std::vector<Instruction>& order, int chunk
 } // namespace
 
 Schedule with_transfers(ScheduleKind kind, int stages, int micro_batches, int chunks,
-                        const ComputeOrder& order) {
+                        const ComputeOrder& order, Passes passes) {
     Schedule schedule{kind, stages, micro_batches, chunks, {}, {}};
     for (int s = 0; s < stages; ++s) {
         const std::vector<Instruction>& computes = order.at(static_cast<std::size_t>(s));
-        const std::vector<int> in_flight = most_in_flight(computes, chunks);
-        const Positions at = positions_of(computes, micro_batches, chunks);
+        const std::vector<int> in_flight = most_in_flight(computes, chunks, passes);
+        const Positions at = positions_of(computes, micro_batches, chunks, passes);
 
         // posts[i]: the receives to post just before compute i.
         std::vector<std::vector<Instruction>> posts(computes.size());

@@ -68,7 +68,7 @@ inline constexpr int kSendBuffers = 2;
 Schedule make_schedule(ScheduleKind kind, int stages, int micro_batches, int chunks);
 
 // Forward passes only (evaluation, generation): each micro-batch through all pieces, kSendBuffers ahead at most. No backward,
-// no reduction; in_flight is 1 everywhere.
+// no reduction; in_flight is 1 everywhere. Its kind is gpipe, or interleaved with more than one chunk.
 Schedule make_forward_schedule(int stages, int micro_batches, int chunks);
 
 // Proves that: every (micro-batch, chunk) is forwarded and then differentiated exactly once on every stage, in an order in
@@ -76,8 +76,10 @@ Schedule make_forward_schedule(int stages, int micro_batches, int chunks);
 // (sending stage, receiving stage and direction); the in-flight bounds hold, slots being used round-robin as promised
 // above; nothing can deadlock even if a send completes only once its receive is posted, with kSendBuffers buffers a
 // direction and at most one receive posted ahead per direction and chunk (beside the one that the next compute waits
-// for). Throws Error (internal) naming the first violation.
-void check(const Schedule& schedule);
+// for). A forward-only schedule has neither backwards nor reductions, and a micro-batch is finished when its forward is.
+// Throws Error (internal) naming the first violation.
+enum class Passes : std::uint8_t { forward_and_backward, forward_only };
+void check(const Schedule& schedule, Passes passes = Passes::forward_and_backward);
 
 // Seconds of one piece (model chunk on a stage) for one micro-batch.
 struct PieceCost {

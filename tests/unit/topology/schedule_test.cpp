@@ -109,6 +109,33 @@ TEST(Schedules, ReceivesArePostedAhead) {
         }
 }
 
+TEST(ForwardOnly, CheckerAcceptsEveryCount) {
+    for (int stages = 1; stages <= 16; ++stages)
+        for (int chunks = 1; chunks <= 4; ++chunks)
+            for (int micro_batches = 1; micro_batches <= 64; micro_batches += micro_batches < 20 ? 1 : 7) {
+                const Schedule schedule = make_forward_schedule(stages, micro_batches, chunks);
+                ASSERT_NO_THROW(check(schedule, Passes::forward_only))
+                    << stages << " " << micro_batches << " " << chunks;
+                for (const auto& stage : schedule.in_flight)
+                    ASSERT_EQ(stage, std::vector<int>(static_cast<std::size_t>(chunks), 1));
+            }
+}
+
+TEST(ForwardOnly, FullGroupsLeaveNoStageIdle) {
+    for (int stages = 1; stages <= 8; ++stages)
+        for (int chunks = 1; chunks <= 4; ++chunks)
+            for (int groups = 1; groups <= 4; ++groups) {
+                const Schedule schedule = make_forward_schedule(stages, groups * stages, chunks);
+                ASSERT_EQ(simulate(schedule, equal_costs(schedule)).seconds,
+                          groups * stages * chunks + stages - 1);
+            }
+}
+
+TEST(ForwardOnly, IsNoTrainingScheduleNorTheReverse) {
+    EXPECT_THROW(check(make_forward_schedule(2, 3, 1)), Error);
+    EXPECT_THROW(check(make_schedule(ScheduleKind::gpipe, 2, 3, 1), Passes::forward_only), Error);
+}
+
 TEST(Schedules, BadNumbersAreUsageErrors) {
     const auto category = [](ScheduleKind kind, int stages, int micro_batches, int chunks) {
         try {
@@ -137,6 +164,12 @@ TEST(DrawText, WorkedExamplesOfTheComments) {
     EXPECT_EQ(draw(ScheduleKind::one_f_one_b, 3, 4), "stage 0  012....aa3bb.cc.dd\n"
                                                      "stage 1  .01..aa2bb3cc.dd..\n"
                                                      "stage 2  ..0aa1bb2cc3dd....\n");
+}
+
+TEST(DrawText, ForwardOnlyExample) {
+    const Schedule schedule = make_forward_schedule(2, 4, 2);
+    EXPECT_EQ(draw_text(simulate(schedule, equal_costs(schedule)), 1.0), "stage 0  01012323.\n"
+                                                                         "stage 1  .01012323\n");
 }
 
 TEST(DrawText, ColumnsAreSampledInTheirMiddle) {
