@@ -24,6 +24,12 @@ enum class ErrorCategory : int {
     interrupted = 75,  // stopped by a signal or a time limit after saving: run me again
 };
 
+// Set by comm::agree(): `ranks` ranks throw the same Error together, and the world rank `speaker` of them prints it.
+struct Agreement {
+    int ranks = 0; // 0: thrown by this rank alone
+    int speaker = -1;
+};
+
 class Error : public std::runtime_error {
   public:
     // `what_happened`: one line without a full stop. `details`: each printed indented below it (the option and
@@ -35,6 +41,8 @@ class Error : public std::runtime_error {
     int exit_code() const { return static_cast<int>(category_); }
     const std::vector<std::string>& details() const { return details_; }
     const std::source_location& where() const { return where_; }
+    const Agreement& agreement() const { return agreement_; }
+    void set_agreement(const Agreement& agreement) { agreement_ = agreement; }
 
     // "trireme: error: WHAT\n  DETAIL\n  DETAIL\n"; internal errors name the source location too.
     std::string message() const;
@@ -43,6 +51,7 @@ class Error : public std::runtime_error {
     ErrorCategory category_;
     std::vector<std::string> details_;
     std::source_location where_;
+    Agreement agreement_;
 };
 
 // concat("6 ranks do not fit TP ", 4) == "6 ranks do not fit TP 4". Stands in for std::format (absent in g++ 12).

@@ -1,13 +1,14 @@
-// Collectives and point-to-point transfers of tensors within one group of ranks. comm/self (one rank), comm/mpi and, on
-// GPUs, comm/nccl implement it; MPI is the reference of NCCL. Like the operations, public functions check their arguments and
-// then call a private virtual.
+// Collectives and point-to-point transfers of tensors within one group of ranks. comm/self (one rank),
+// comm/mpi and, on GPUs, comm/nccl implement it; MPI is the reference of NCCL. Like the operations, public
+// functions check their arguments and then call a private virtual.
 //
-// A communicator belongs to one stream role: its work is ordered with that stream's. On CPU ranks a call returns when the
-// result is there. Sums on CPU ranks run in rank order, so the result does not depend on timing, blocking or message size
-// and is bit-equal on all ranks.
+// A communicator belongs to one stream role: its work is ordered with that stream's. On CPU ranks a call
+// returns when the result is there. Sums on CPU ranks run in rank order, so the result does not depend on
+// timing, blocking or message size and is bit-equal on all ranks.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,8 @@
 #include "trireme/tensor/tensor.hpp"
 
 namespace trireme::comm {
+
+inline constexpr int kMaxChannel = 32000; // channels of send and receive are 0 ... kMaxChannel
 
 enum class ReduceOp : std::uint8_t { sum, max };
 
@@ -29,19 +32,21 @@ class Communicator {
 
     int rank() const { return rank_; }
     int size() const { return static_cast<int>(world_ranks_.size()); }
-    const std::string& name() const { return name_; }                      // "tensor group"
-    const std::vector<int>& world_ranks() const { return world_ranks_; }    // of the members, in group order
+    const std::string& name() const { return name_; }                    // "tensor group"
+    const std::vector<int>& world_ranks() const { return world_ranks_; } // of the members, in group order
 
     // BEFORE rank r holds x_r [k]; AFTER every rank holds x_0 + x_1 + ... in that order (or the maximum).
     void all_reduce(Tensor x, ReduceOp op);
-    // BEFORE rank r holds from_r [size * k]; AFTER it holds to = part r of the sum [k]. `to` may be that part of `from`.
+    // BEFORE rank r holds from_r [size * k]; AFTER it holds to = part r of the sum [k]. `to` may be that part
+    // of `from`.
     void reduce_scatter(const Tensor& from, Tensor to);
-    // BEFORE rank r holds from_r [k]; AFTER every rank holds to = from_0, from_1, ... [size * k]. `from` may be its part of `to`.
+    // BEFORE rank r holds from_r [k]; AFTER every rank holds to = from_0, from_1, ... [size * k]. `from` may
+    // be its part of `to`.
     void all_gather(const Tensor& from, Tensor to);
     void broadcast(Tensor x, int root);
 
-    // Non-blocking; messages between two ranks with the same channel arrive in the order sent. The tensor must live, and
-    // stay untouched, until wait().
+    // Non-blocking; messages between two ranks with the same channel arrive in the order sent. The tensor
+    // must live, and stay untouched, until wait().
     Request send(const Tensor& x, int to, int channel);
     Request receive(Tensor x, int from, int channel);
     void wait(Request& request); // resets it
@@ -62,5 +67,8 @@ class Communicator {
     std::vector<int> world_ranks_;
     int rank_;
 };
+
+// One rank alone, without MPI: every collective is the identity, in host memory.
+std::unique_ptr<Communicator> make_self_communicator(std::string name, int world_rank = 0);
 
 } // namespace trireme::comm

@@ -1,5 +1,6 @@
-// The control plane: small host values among the ranks of a group, always over MPI (or one rank alone). Used to agree, to
-// collect what a person should see and to open files together; never in the inner loop of a step.
+// The control plane: small host values among the ranks of a group, always over MPI (or one rank alone). Used
+// to agree, to collect what a person should see and to open files together; never in the inner loop of a
+// step.
 #pragma once
 
 #include <functional>
@@ -27,9 +28,14 @@ class HostGroup {
     virtual void all_reduce(std::span<double> values, ReduceOp op) = 0;
 };
 
-// Runs `work` on every rank of the group and makes the failure of any the failure of all: if it throws Error somewhere, every
-// rank throws the Error of the lowest failing rank, with the ranks and hosts that failed added to its details (left out if all
-// failed alike). Collective over the group: call it wherever something can fail on one rank before others would wait for it.
+// One rank alone, without MPI.
+std::unique_ptr<HostGroup> make_self_host_group(int world_rank = 0);
+
+// Runs `work` on every rank of the group and makes the failure of any the failure of all: if it throws Error
+// somewhere, every rank throws the Error of the lowest failing rank, with the ranks and hosts that failed
+// added to its details (left out if all failed alike). Collective over the group: call it wherever something
+// can fail on one rank before others would wait for it. The Error thrown carries an Agreement, from which
+// Runtime::report() sees who prints and whether all ranks leave in order.
 void agree(HostGroup& group, const std::function<void()>& work);
 
 } // namespace trireme::comm

@@ -1,17 +1,17 @@
-// The phase board: what each rank is doing right now, readable by its neighbours without its help, and the watchdog that
-// names the rank that is behind. Setting a phase costs a few stores: no lock, no allocation.
+// The phase board: what each rank is doing right now, readable by its neighbours without its help, and the
+// watchdog that names the rank that is behind. Setting a phase costs a few stores: no lock, no allocation.
 #pragma once
 
 #include <cstdint>
 #include <memory>
-#include <string_view>
+#include <string>
 
 #include "trireme/comm/runtime.hpp"
 
 namespace trireme::comm {
 
-// Sets the phase of this process for the life of the scope, then restores the outer one. `name` must be a string literal.
-// PhaseScope in_forward("forward", micro_batch);
+// Main thread only. Sets the phase of this process for the life of the scope, then restores the outer one.
+// `name` must be a string literal. PhaseScope in_forward("forward", micro_batch);
 class PhaseScope {
   public:
     explicit PhaseScope(const char* name, std::int64_t number = -1);
@@ -27,9 +27,26 @@ class PhaseScope {
 // The iteration that the phases belong to; counts as progress.
 void set_iteration(std::int64_t iteration);
 
-// A thread that answers its peers' questions about this rank's phase and, when this rank has waited in one communication for
-// longer than `timeout_seconds`, asks all ranks for theirs, prints once which rank is behind, on which host and in which
-// phase (or that it does not answer), and ends the job with exit code 5.
+// Marks this process as waiting for others, for the life of the scope: the communicators and host groups do
+// so in every call that can block, storage in parallel file access. The names must outlive the process:
+// literals, or lasting_name().
+class WaitScope {
+  public:
+    WaitScope(const char* what, const char* group, int peer = -1);
+    ~WaitScope();
+    WaitScope(const WaitScope&) = delete;
+    WaitScope& operator=(const WaitScope&) = delete;
+};
+
+// A copy of `name` that is never freed (the same one for equal names), for WaitScope.
+const char* lasting_name(const std::string& name);
+
+// A thread that answers its peers' questions about this rank's phase and, when this rank has waited in one
+// communication for longer than `timeout_seconds`, asks all ranks for theirs, prints once which rank is
+// behind, on which host and in which phase (or that it does not answer), and ends the job with exit code 5.
+//
+// Collective over the world to make. Its end waits for all ranks (still watched), unless an exception is on
+// its way.
 class Watchdog {
   public:
     Watchdog(Runtime& runtime, double timeout_seconds);

@@ -1,5 +1,6 @@
-// The process as one of many: starts and ends MPI, knows rank, host and node layout, makes groups, and watches for ranks that
-// fall behind. One Runtime a process, made in main() before anything else that communicates.
+// The process as one of many: starts and ends MPI, knows rank, host and node layout, makes groups, and
+// watches for ranks that fall behind. One Runtime a process, made in main() before anything else that
+// communicates.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +17,8 @@ namespace trireme::comm {
 
 class Runtime {
   public:
-    // Initialises MPI (thread-multiple), after setting the environment it needs where the user has not: OMPI_MCA_io=^ompio,
-    // OMPI_MCA_mpi_yield_when_idle=1. Throws Error (communication) if that fails.
+    // Initialises MPI (thread-multiple), after setting the environment it needs where the user has not:
+    // OMPI_MCA_io=^ompio, OMPI_MCA_mpi_yield_when_idle=1. Throws Error (communication) if that fails.
     Runtime(int& argc, char**& argv);
     Runtime(const Runtime&) = delete;
     Runtime& operator=(const Runtime&) = delete;
@@ -27,10 +28,17 @@ class Runtime {
     int rank() const;
     int ranks() const;
     const std::string& host() const;
-    int local_rank() const;          // among the ranks of this node
+    int local_rank() const; // among the ranks of this node
     int ranks_on_node() const;
     const std::vector<std::string>& hosts() const; // of every world rank
-    std::string started_by() const;  // "mpirun", "srun", "alone": for messages
+    std::string started_by() const;                // "mpirun", "srun", "alone": for messages
+
+    // Whether all ranks of the world throw this Error together (comm::agree()).
+    bool error_is_common(const Error& error) const;
+    // For main(): prints the error once, whatever the number of ranks that met it. Returns the exit code if
+    // all ranks leave in order with it; otherwise ends all ranks. Call it while the Runtime lives, on every
+    // rank that caught an Error.
+    int report(const Error& error);
 
     // Ends all ranks at once with this exit code; for errors that the others cannot learn of.
     [[noreturn]] void abort(int exit_code);
@@ -46,15 +54,18 @@ class Runtime {
 struct ProcessGroups {
     ProcessGroups(Runtime& runtime, const topology::Grid& grid, backend::Backend& backend);
 
+    // What the communicators of one rank allocate from the backend: once, when they are made.
+    static std::int64_t scratch_bytes(const topology::Grid& grid);
+
     topology::Grid grid;
-    topology::Coordinates at; // of this rank
-    HostGroup* world;         // owned by the runtime
-    std::unique_ptr<HostGroup> stage;           // tensor x data ranks of this pipeline stage
-    std::unique_ptr<Communicator> tensor;       // on the compute stream
-    std::unique_ptr<Communicator> data;         // on the gradient-reduction stream
-    std::unique_ptr<Communicator> pipeline;     // on the pipeline stream
-    std::unique_ptr<Communicator> embedding;    // first and last stage; defined only on their ranks
-    std::unique_ptr<Communicator> model;        // tensor x pipeline ranks of one data replica (gradient norm)
+    topology::Coordinates at;                // of this rank
+    HostGroup* world;                        // owned by the runtime
+    std::unique_ptr<HostGroup> stage;        // tensor x data ranks of this pipeline stage
+    std::unique_ptr<Communicator> tensor;    // on the compute stream
+    std::unique_ptr<Communicator> data;      // on the gradient-reduction stream
+    std::unique_ptr<Communicator> pipeline;  // on the pipeline stream
+    std::unique_ptr<Communicator> embedding; // first and last stage; defined only on their ranks
+    std::unique_ptr<Communicator> model;     // tensor x pipeline ranks of one data replica (gradient norm)
 };
 
 } // namespace trireme::comm

@@ -1,0 +1,58 @@
+// The groups of a layout, each by one MPI_Comm_split of the world: the ranks of a group share its lowest
+// world rank as colour. Groups of one rank need no MPI.
+#include <functional>
+
+#include "comm/mpi/mpi_communicator.hpp"
+#include "comm/mpi/runtime_impl.hpp"
+
+namespace trireme::comm {
+
+namespace {
+
+// `members`: the world ranks of this rank's group, of equal size on all ranks; `belongs`: whether this rank
+// is one.
+std::unique_ptr<Communicator> make_group(const char* name, const std::vector<int>& members, int world_rank,
+                                         MPI_Comm world, backend::Backend& backend, bool belongs = true) {
+    if (members.size() == 1)
+        return make_self_communicator(name, world_rank);
+    MpiComm comm = split(world, belongs ? members.front() : -1, name);
+    if (!belongs)
+        return nullptr;
+    auto group = std::make_unique<MpiCommunicator>(name, std::move(comm), backend);
+    TRIREME_ASSERT(group->world_ranks() == members, "the ", name, " has other members than planned");
+    return group;
+}
+
+} // namespace
+
+ProcessGroups::ProcessGroups(Runtime& runtime, const topology::Grid& layout, backend::Backend& backend)
+    : grid(layout), at(layout.coordinates(runtime.rank())), world(&runtime.world()) {
+    const int rank = runtime.rank();
+    TRIREME_ASSERT(grid.ranks() == runtime.ranks(), grid.text(), " on ", runtime.ranks(), " ranks");
+    const MPI_Comm all = runtime.impl_->world.comm();
+
+    const std::vector<int> stage_members = grid.stage_group(rank);
+    stage = std::make_unique<MpiHostGroup>("stage group", split(all, stage_members.front(), "stage group"));
+    tensor = make_group("tensor group", grid.tensor_group(rank), rank, all, backend);
+    data = make_group("data group", grid.data_group(rank), rank, all, backend);
+    pipeline = make_group("pipeline group", grid.pipeline_group(rank), rank, all, backend);
+
+    const bool at_an_end = at.pipeline == 0 || at.pipeline == grid.pipeline - 1;
+    embedding = make_group("embedding group", grid.embedding_group(rank), rank, all, backend, at_an_end);
+
+    std::vector<int> model_members;
+    for (int pp = 0; pp < grid.pipeline; ++pp)
+        for (int tp = 0; tp < grid.tensor; ++tp)
+            model_members.push_back(grid.rank({.tensor = tp, .data = at.data, .pipeline = pp}));
+    model = make_group("model group", model_members, rank, all, backend);
+}
+
+std::int64_t ProcessGroups::scratch_bytes(const topology::Grid& layout) {
+    std::int64_t bytes = 0;
+    for (const int size : {layout.tensor, layout.data, layout.pipeline, layout.pipeline > 1 ? 2 : 1,
+                           layout.tensor * layout.pipeline})
+        bytes += MpiCommunicator::scratch_bytes(size);
+    return bytes;
+}
+
+} // namespace trireme::comm

@@ -1,0 +1,145 @@
+// Starts and ends MPI, knows who is where, and decides how a failed program leaves.
+#include "trireme/comm/runtime.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <iostream>
+#include <thread>
+#include <unistd.h>
+
+#include "comm/mpi/runtime_impl.hpp"
+
+namespace trireme::comm {
+
+namespace {
+
+// ompio, Open MPI 4's default MPI-IO, loses data on a full disk without an error. Spinning ranks on fewer
+// cores than ranks cost ten times the run time. What the user set stays.
+void set_environment() {
+    setenv("OMPI_MCA_io", "^ompio", 0);
+    setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
+}
+
+std::string find_starter() {
+    if (std::getenv("OMPI_COMM_WORLD_RANK") != nullptr)
+        return "mpirun";
+    if (std::getenv("SLURM_STEP_ID") != nullptr && std::getenv("SLURM_PROCID") != nullptr)
+        return "srun";
+    if (std::getenv("PMIX_RANK") != nullptr || std::getenv("PMI_RANK") != nullptr)
+        return "mpiexec";
+    return "alone";
+}
+
+std::string own_host() {
+    char name[256] = {};
+    return gethostname(name, sizeof name - 1) == 0 ? name : "?";
+}
+
+int start_mpi(int& argc, char**& argv) {
+    set_environment();
+    int provided = MPI_THREAD_SINGLE;
+    check_mpi(MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided), "start of MPI", "world group");
+    check_mpi(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "set-up of error handling",
+              "world group");
+    check_mpi(MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN), "set-up of error handling",
+              "group of one");
+    if (provided < MPI_THREAD_MULTIPLE)
+        throw Error(ErrorCategory::communication,
+                    "this MPI library was built without support for several threads",
+                    {concat("MPI_THREAD_MULTIPLE was asked for, level ", provided, " given"),
+                     "try: an MPI built with thread support"});
+    return provided;
+}
+
+} // namespace
+
+Runtime::Runtime(int& argc, char**& argv) {
+    std::string starter = find_starter(); // before MPI_Init, which may add variables
+    start_mpi(argc, argv);
+    impl_ = std::make_unique<Impl>(std::move(starter), own_host());
+}
+
+Runtime::Impl::Impl(std::string starter, std::string own_host)
+    : started_by(std::move(starter)), host(std::move(own_host)), exceptions(std::uncaught_exceptions()),
+      world("world group", duplicate(MPI_COMM_WORLD, "world group")), hosts(world.all_gather(host)) {
+    MPI_Comm of_node = MPI_COMM_NULL;
+    check_mpi(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &of_node),
+              "creation", "node group");
+    const MpiComm node(of_node);
+    local_rank = node.rank();
+    ranks_on_node = node.size();
+}
+
+// While an Error of this rank alone flies past, the others do not come to MPI_Finalize: leaving without it
+// lets the launcher end them.
+Runtime::~Runtime() {
+    if (!impl_)
+        return;
+    const bool in_order = std::uncaught_exceptions() <= impl_->exceptions;
+    impl_.reset();
+    if (in_order && mpi_is_running())
+        MPI_Finalize();
+}
+
+HostGroup& Runtime::world() {
+    return impl_->world;
+}
+int Runtime::rank() const {
+    return impl_->world.rank();
+}
+int Runtime::ranks() const {
+    return impl_->world.size();
+}
+const std::string& Runtime::host() const {
+    return impl_->host;
+}
+int Runtime::local_rank() const {
+    return impl_->local_rank;
+}
+int Runtime::ranks_on_node() const {
+    return impl_->ranks_on_node;
+}
+const std::vector<std::string>& Runtime::hosts() const {
+    return impl_->hosts;
+}
+std::string Runtime::started_by() const {
+    return impl_->started_by;
+}
+
+bool Runtime::error_is_common(const Error& error) const {
+    return error.agreement().ranks == ranks() || (ranks() == 1);
+}
+
+int Runtime::report(const Error& error) {
+    using std::chrono::milliseconds;
+    const Agreement& agreement = error.agreement();
+    const bool agreed = agreement.ranks > 1;
+    if (agreed && agreement.speaker != rank()) {
+        if (error_is_common(error))
+            return error.exit_code();
+        std::this_thread::sleep_for(milliseconds(3000)); // the speaker ends this rank
+        abort(error.exit_code());
+    }
+    // Ranks that met the same trouble without agreeing come here together: the lowest prints first and ends
+    // the others before their turn.
+    if (!error_is_common(error) && !agreed)
+        std::this_thread::sleep_for(milliseconds(250) * std::min(rank(), 10));
+    std::cout << std::flush;
+    std::cerr << error.message() << std::flush;
+    if (error_is_common(error))
+        return error.exit_code();
+    abort(error.exit_code());
+}
+
+void Runtime::abort(int exit_code) {
+    std::cout << std::flush;
+    std::cerr << std::flush;
+    std::fflush(nullptr);
+    MPI_Abort(MPI_COMM_WORLD, exit_code);
+    std::_Exit(exit_code);
+}
+
+} // namespace trireme::comm

@@ -1,0 +1,70 @@
+// Writing the phase board.
+#include "trireme/comm/phase.hpp"
+
+#include <chrono>
+#include <mutex>
+#include <set>
+
+#include "comm/board.hpp"
+
+namespace trireme::comm {
+
+std::int64_t monotonic_ns() {
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(
+               std::chrono::steady_clock::now().time_since_epoch())
+        .count();
+}
+
+Board& board() {
+    static Board instance;
+    return instance;
+}
+
+namespace {
+
+void set_phase(const char* name, std::int64_t number) {
+    Board& b = board();
+    b.number.store(number, std::memory_order_relaxed);
+    b.phase.store(name, std::memory_order_relaxed);
+    b.progress_ns.store(monotonic_ns(), std::memory_order_release);
+}
+
+} // namespace
+
+PhaseScope::PhaseScope(const char* name, std::int64_t number)
+    : outer_name_(board().phase.load(std::memory_order_relaxed)),
+      outer_number_(board().number.load(std::memory_order_relaxed)) {
+    set_phase(name, number);
+}
+
+PhaseScope::~PhaseScope() {
+    set_phase(outer_name_, outer_number_);
+}
+
+void set_iteration(std::int64_t iteration) {
+    board().iteration.store(iteration, std::memory_order_relaxed);
+    board().progress_ns.store(monotonic_ns(), std::memory_order_release);
+}
+
+WaitScope::WaitScope(const char* what, const char* group, int peer) {
+    Board& b = board();
+    b.wait_what.store(what, std::memory_order_relaxed);
+    b.wait_group.store(group, std::memory_order_relaxed);
+    b.wait_peer.store(peer, std::memory_order_relaxed);
+    b.wait_since_ns.store(monotonic_ns(), std::memory_order_release);
+}
+
+WaitScope::~WaitScope() {
+    board().wait_since_ns.store(0, std::memory_order_release);
+    board().progress_ns.store(monotonic_ns(), std::memory_order_release);
+}
+
+const char* lasting_name(const std::string& name) {
+    static std::mutex mutex;
+    static auto& names =
+        *new std::set<std::string>; // never destroyed: the watchdog may read a name until the end
+    const std::scoped_lock lock(mutex);
+    return names.insert(name).first->c_str();
+}
+
+} // namespace trireme::comm

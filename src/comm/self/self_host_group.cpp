@@ -1,0 +1,32 @@
+// The control plane of one rank alone, for tools and tests without MPI.
+#include "trireme/comm/host_group.hpp"
+
+namespace trireme::comm {
+
+namespace {
+
+class SelfHostGroup final : public HostGroup {
+  public:
+    explicit SelfHostGroup(int world_rank) : world_ranks_{world_rank} {}
+    int rank() const override { return 0; }
+    int size() const override { return 1; }
+    const std::vector<int>& world_ranks() const override { return world_ranks_; }
+    void barrier() override {}
+    std::vector<std::string> all_gather(const std::string& bytes) override { return {bytes}; }
+    std::string broadcast(const std::string& bytes, int root) override {
+        TRIREME_ASSERT(root == 0, "broadcast from rank ", root, " of a group of one");
+        return bytes;
+    }
+    void all_reduce(std::span<double>, ReduceOp) override {}
+
+  private:
+    std::vector<int> world_ranks_;
+};
+
+} // namespace
+
+std::unique_ptr<HostGroup> make_self_host_group(int world_rank) {
+    return std::make_unique<SelfHostGroup>(world_rank);
+}
+
+} // namespace trireme::comm
