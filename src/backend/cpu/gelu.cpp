@@ -14,11 +14,15 @@ inline constexpr T kTwiceRootTwoOverPi = static_cast<T>(2 * std::numbers::sqrt2 
 template <class T>
 inline constexpr T kCubic = static_cast<T>(0.044715);
 
+// 2u = log(s / (1 - s))
 template <class T>
-simd::Vec<T> gate(const simd::Vec<T>& x) {
-    const simd::Vec<T> twice_u = kTwiceRootTwoOverPi<T> * x * (T{1} + kCubic<T> * (x * x));
-    return T{1} / (T{1} + simd::exp(-twice_u));
+simd::Vec<T> twice_u(const simd::Vec<T>& x) {
+    return kTwiceRootTwoOverPi<T> * x * (T{1} + kCubic<T> * (x * x));
 }
+
+// Where e^(-2u) would overflow: s is then as good as zero.
+template <class T>
+inline constexpr T kLargestExponent = sizeof(T) == 4 ? T{80} : T{700};
 
 } // namespace
 
@@ -30,13 +34,14 @@ void CpuOperations::do_gelu_forward(const Tensor& x, Tensor y) {
         pool_.parallel_for(x.elements(), kGrain, [=](std::int64_t begin, std::int64_t end, int) {
             simd::for_vectors<T>(end - begin, [&](std::int64_t i, auto count) {
                 const simd::Vec<T> value = simd::load_some(from + begin + i, count);
-                simd::store_some<T>(to + begin + i, value * gate<T>(value), count);
+                const simd::Vec<T> s = T{1} / (T{1} + simd::exp(-twice_u<T>(value)));
+                simd::store_some<T>(to + begin + i, value * s, count);
             });
         });
     });
 }
 
-// d(x s)/dx = s + x s (1 - s) * d(2u)/dx
+// d(x s)/dx = s + x s (1 - s) * d(2u)/dx, where 1 - s = s e^(-2u) keeps its digits as s nears 1.
 void CpuOperations::do_gelu_input_gradient(const Tensor& grad_y, const Tensor& x, Tensor grad_x) {
     dispatch_float("gelu_input_gradient", x.type(), [&](auto zero) {
         using T = decltype(zero);
@@ -45,10 +50,13 @@ void CpuOperations::do_gelu_input_gradient(const Tensor& grad_y, const Tensor& x
         pool_.parallel_for(x.elements(), kGrain, [=](std::int64_t begin, std::int64_t end, int) {
             simd::for_vectors<T>(end - begin, [&](std::int64_t i, auto count) {
                 const simd::Vec<T> value = simd::load_some(from + begin + i, count);
-                const simd::Vec<T> s = gate<T>(value);
+                simd::Vec<T> exponent = -twice_u<T>(value);
+                exponent = exponent > kLargestExponent<T> ? simd::splat(kLargestExponent<T>) : exponent;
+                const simd::Vec<T> e = simd::exp(exponent);
+                const simd::Vec<T> s = T{1} / (T{1} + e);
                 const simd::Vec<T> slope =
                     kTwiceRootTwoOverPi<T> * (T{1} + T{3} * kCubic<T> * (value * value));
-                const simd::Vec<T> derivative = s + value * s * (T{1} - s) * slope;
+                const simd::Vec<T> derivative = s + value * s * (s * e) * slope;
                 simd::store_some<T>(to + begin + i, simd::load_some(grad + begin + i, count) * derivative,
                                     count);
             });

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::int64_t kSquaresBlock = 65536;
 
-// The sum of one block in 8 lanes, then the lanes in order.
+// The sum of one block in 16 lanes, then the lanes in order.
 template <class T>
 double block_of_squares(const T* x, std::int64_t count) {
     constexpr std::int64_t kLanes = 16;
