@@ -1,0 +1,147 @@
+// Options with everything derived and every rule checked: what train works from. The rules are Megatron-LM's,
+// and all that are broken are reported in one Error with the values, where they came from and what to try.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "trireme/options/parse.hpp"
+#include "trireme/options/values.hpp"
+
+namespace trireme::options {
+
+enum class PipelineSchedule { one_forward_one_backward, gpipe };
+enum class ParamsDtype { fp32, fp64 };
+enum class Recompute { none, selective, full_uniform, full_block };
+enum class LrDecayStyle { constant, linear, cosine, inverse_square_root };
+enum class DataloaderType { single, cyclic };
+enum class TokenizerType { gpt2_bpe };
+enum class Device { cpu, cuda };
+enum class DeviceSupport { cpu_only, cpu_and_cuda };
+
+// What the options are held against: the ranks that were started and what this build can do.
+struct Environment {
+    std::int64_t ranks = 1;
+    std::string launcher = "mpirun"; // who started the ranks; for messages
+    std::int64_t ranks_on_node = 1;
+    std::int64_t cores_on_node = 1;
+    DeviceSupport devices = DeviceSupport::cpu_only;
+};
+
+// No optionals: 0 or "" where "none" is a possible outcome, as said beside the field.
+struct Resolved {
+    Command command = Command::pretrain;
+
+    struct Layout {
+        std::int64_t ranks = 1; // = tensor_parallel * pipeline_parallel * data_parallel
+        std::int64_t tensor_parallel = 1;
+        std::int64_t pipeline_parallel = 1;
+        std::int64_t data_parallel = 1;
+        PipelineSchedule schedule = PipelineSchedule::one_forward_one_backward;
+    } layout;
+
+    struct Model {
+        std::int64_t num_layers = 0;
+        std::int64_t hidden_size = 0;
+        std::int64_t ffn_hidden_size = 0;
+        std::int64_t num_attention_heads = 0;
+        std::int64_t kv_channels = 0; // head dim; heads * kv_channels may differ from hidden_size
+        std::int64_t seq_length = 0;
+        std::int64_t max_position_embeddings = 0;
+        std::int64_t make_vocab_size_divisible_by = 128; // vocabulary is padded to a multiple of this * TP
+        double init_method_std = 0;
+        double hidden_dropout = 0;
+        double attention_dropout = 0;
+        ParamsDtype params_dtype = ParamsDtype::fp32;
+    } model;
+
+    Recompute recompute = Recompute::none;
+    std::int64_t recompute_num_layers = 0; // uniform: layers a chunk; block: layers a stage; else 0
+
+    struct Batch {
+        std::int64_t micro_batch_size = 0;
+        std::int64_t global_batch_size = 0;
+        std::int64_t num_microbatches = 0; // per rank and step: global / (micro * DP)
+    } batch;
+
+    struct Training {
+        std::int64_t train_iters = 0;
+        std::int64_t train_samples = 0; // train_iters * global batch: whole steps only
+        std::int64_t exit_interval = 0; // 0: none
+        std::uint64_t seed = 0;
+        bool check_for_nan = true;
+    } training;
+
+    struct Optimizer {
+        double lr = 0;
+        double min_lr = 0;
+        LrDecayStyle lr_decay_style = LrDecayStyle::linear;
+        std::int64_t lr_decay_samples = 0;
+        std::int64_t lr_warmup_samples = 0;
+        double weight_decay = 0;
+        double adam_beta1 = 0;
+        double adam_beta2 = 0;
+        double adam_eps = 0;
+        double clip_grad = 0; // 0: no clipping
+    } optimizer;
+
+    struct Data {
+        std::vector<std::string> data_path;
+        std::string split;
+        DataloaderType dataloader_type = DataloaderType::single;
+        std::int64_t num_workers = 0;
+        TokenizerType tokenizer_type = TokenizerType::gpt2_bpe;
+        std::string vocab_file;
+        std::string merge_file;
+    } data;
+
+    struct Evaluation {
+        std::int64_t eval_interval = 0; // 0: no evaluation during training
+        std::int64_t eval_iters = 0;    // 0: no evaluation at all
+    } evaluation;
+
+    struct Checkpoint {
+        std::string save;               // "": none
+        std::string load;               // "": none
+        std::int64_t save_interval = 0; // 0: only at the end
+        bool finetune = false;
+        bool load_optim = true;
+        bool load_rng = true;
+        bool save_optim = true;
+        bool exit_on_missing_checkpoint = false;
+    } checkpoint;
+
+    struct Machine {
+        Device device = Device::cpu;
+        std::int64_t threads_per_rank = 1;
+        std::chrono::milliseconds distributed_timeout{};
+    } machine;
+
+    struct Run {
+        std::int64_t log_interval = 0;
+    } run;
+
+    struct Generation {
+        std::string prompt;
+        std::int64_t max_new_tokens = 0;
+        double temperature = 1; // 0: the most likely token
+        std::int64_t top_k = 0; // 0: all tokens
+    } generation;
+
+    // The same as options again, derived ones filled in: for listing() and for the checkpoint (to_config).
+    Values values;
+    Sources sources;
+    std::vector<std::string> notes;
+};
+
+// Throws one Error (usage) with all problems of `parsed` and all broken rules.
+Resolved resolve(const Parsed& parsed, const Environment& environment);
+
+// Every option of the command, sorted, dot-padded, one a line, as Megatron-LM prints at start; what is not a
+// default says where it came from: "  lr .............................................. 0.00015 (command
+// line)".
+std::vector<std::string> listing(const Resolved& resolved);
+
+} // namespace trireme::options

@@ -1,0 +1,132 @@
+// What a user can say to a sub-command, as plain typed fields that bear the options' names, and where each
+// value came from. Absence means something where a field is std::optional: "not given, derive it or leave it
+// out". The defaults stand in the option table (src/options/table*.cpp) and nowhere else; a Values made by
+// hand is empty.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace trireme::options {
+
+enum class Command { pretrain, evaluate, generate };
+
+std::string_view name_of(Command command);
+
+struct Values {
+    // Layout
+    std::int64_t tensor_model_parallel_size = 0;
+    std::int64_t pipeline_model_parallel_size = 0;
+    std::string pipeline_schedule;
+
+    // Model
+    std::optional<std::int64_t> num_layers;
+    std::optional<std::int64_t> hidden_size;
+    std::optional<std::int64_t> ffn_hidden_size;
+    std::optional<std::int64_t> num_attention_heads;
+    std::optional<std::int64_t> kv_channels;
+    std::optional<std::int64_t> seq_length;
+    std::optional<std::int64_t> max_position_embeddings;
+    std::int64_t make_vocab_size_divisible_by = 0;
+    double init_method_std = 0;
+    double hidden_dropout = 0;
+    double attention_dropout = 0;
+    std::string params_dtype;
+
+    // Recompute
+    bool recompute_activations = false;
+    std::optional<std::string> recompute_granularity;
+    std::optional<std::string> recompute_method;
+    std::optional<std::int64_t> recompute_num_layers;
+
+    // Batch
+    std::optional<std::int64_t> micro_batch_size;
+    std::optional<std::int64_t> global_batch_size;
+    std::optional<std::int64_t> gradient_accumulation_steps;
+
+    // Training length
+    std::optional<std::int64_t> train_iters;
+    std::optional<std::int64_t> train_samples;
+    std::optional<std::int64_t> exit_interval;
+    std::int64_t seed = 0;
+    bool no_check_for_nan_in_loss_and_grad = false;
+
+    // Optimizer
+    std::optional<double> lr;
+    double min_lr = 0;
+    std::string lr_decay_style;
+    std::optional<std::int64_t> lr_decay_iters;
+    std::optional<std::int64_t> lr_decay_samples;
+    std::optional<std::int64_t> lr_warmup_iters;
+    std::optional<std::int64_t> lr_warmup_samples;
+    std::optional<double> lr_warmup_fraction;
+    double weight_decay = 0;
+    double adam_beta1 = 0;
+    double adam_beta2 = 0;
+    double adam_eps = 0;
+    double clip_grad = 0;
+
+    // Data
+    std::vector<std::string> data_path;
+    std::string split;
+    std::string dataloader_type;
+    std::int64_t num_workers = 0;
+    std::optional<std::string> tokenizer_type;
+    std::optional<std::string> vocab_file;
+    std::optional<std::string> merge_file;
+
+    // Log and evaluation
+    std::int64_t log_interval = 0;
+    std::optional<std::int64_t> eval_interval;
+    std::int64_t eval_iters = 0;
+
+    // Checkpoint
+    std::optional<std::string> save;
+    std::optional<std::string> load;
+    std::optional<std::int64_t> save_interval;
+    bool finetune = false;
+    bool no_load_optim = false;
+    bool no_load_rng = false;
+    bool no_save_optim = false;
+    bool exit_on_missing_checkpoint = false;
+
+    // Machine
+    std::optional<std::string> device;
+    std::int64_t threads_per_rank = 0;
+    double distributed_timeout_minutes = 0;
+
+    // Generation
+    std::optional<std::string> prompt;
+    std::int64_t max_new_tokens = 0;
+    double temperature = 0;
+    std::int64_t top_k = 0;
+};
+
+// Every option at its default.
+Values default_values();
+
+// Where the value of an option came from: "command line", "tiny.cfg:12", "derived" or "default".
+class Sources {
+  public:
+    std::string of(std::string_view name) const {
+        const auto found = sources_.find(name);
+        return found == sources_.end() ? "default" : found->second;
+    }
+    bool given(std::string_view name) const {
+        const auto found = sources_.find(name);
+        return found != sources_.end() && found->second != kDerived;
+    }
+    bool derived(std::string_view name) const { return of(name) == kDerived; }
+    void set(std::string_view name, std::string source) { sources_[std::string(name)] = std::move(source); }
+    void set_derived(std::string_view name) { set(name, std::string(kDerived)); }
+
+  private:
+    static constexpr std::string_view kDerived = "derived";
+    std::map<std::string, std::string, std::less<>> sources_;
+};
+
+} // namespace trireme::options

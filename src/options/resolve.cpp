@@ -1,0 +1,181 @@
+// Runs the rules and, when all hold, writes the values down in the form that train works from.
+#include "trireme/options/resolve.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <utility>
+
+#include "options/checker.hpp"
+#include "options/convert.hpp"
+#include "options/table.hpp"
+#include "trireme/base/error.hpp"
+
+namespace trireme::options {
+namespace {
+
+// The table has checked that `text` is one of the choices; here it becomes the enumerator of that name.
+template <class Enum, std::size_t count>
+Enum choose(const std::string& text, const std::array<std::pair<std::string_view, Enum>, count>& names) {
+    for (const auto& [name, value] : names)
+        if (text == name)
+            return value;
+    TRIREME_ASSERT(false, "no meaning for ", text);
+    return {};
+}
+
+template <class Enum>
+using Name = std::pair<std::string_view, Enum>;
+
+constexpr std::array kSchedules{Name<PipelineSchedule>{"1f1b", PipelineSchedule::one_forward_one_backward},
+                                Name<PipelineSchedule>{"gpipe", PipelineSchedule::gpipe}};
+constexpr std::array kDtypes{Name<ParamsDtype>{"fp32", ParamsDtype::fp32},
+                             Name<ParamsDtype>{"fp64", ParamsDtype::fp64}};
+constexpr std::array kDecayStyles{
+    Name<LrDecayStyle>{"constant", LrDecayStyle::constant},
+    Name<LrDecayStyle>{"linear", LrDecayStyle::linear}, Name<LrDecayStyle>{"cosine", LrDecayStyle::cosine},
+    Name<LrDecayStyle>{"inverse-square-root", LrDecayStyle::inverse_square_root}};
+constexpr std::array kDataloaders{Name<DataloaderType>{"single", DataloaderType::single},
+                                  Name<DataloaderType>{"cyclic", DataloaderType::cyclic}};
+constexpr std::array kTokenizers{Name<TokenizerType>{"GPT2BPETokenizer", TokenizerType::gpt2_bpe}};
+constexpr std::array kDevices{Name<Device>{"cpu", Device::cpu}, Name<Device>{"cuda", Device::cuda}};
+
+Recompute recompute_of(const Values& v) {
+    if (!v.recompute_granularity)
+        return Recompute::none;
+    if (*v.recompute_granularity == "selective")
+        return Recompute::selective;
+    return *v.recompute_method == "uniform" ? Recompute::full_uniform : Recompute::full_block;
+}
+
+Resolved::Model model_of(const Values& v) {
+    return {.num_layers = *v.num_layers,
+            .hidden_size = *v.hidden_size,
+            .ffn_hidden_size = *v.ffn_hidden_size,
+            .num_attention_heads = *v.num_attention_heads,
+            .kv_channels = *v.kv_channels,
+            .seq_length = *v.seq_length,
+            .max_position_embeddings = *v.max_position_embeddings,
+            .make_vocab_size_divisible_by = v.make_vocab_size_divisible_by,
+            .init_method_std = v.init_method_std,
+            .hidden_dropout = v.hidden_dropout,
+            .attention_dropout = v.attention_dropout,
+            .params_dtype = choose(v.params_dtype, kDtypes)};
+}
+
+Resolved::Optimizer optimizer_of(const Values& v) {
+    Resolved::Optimizer optimizer{.lr = *v.lr,
+                                  .min_lr = v.min_lr,
+                                  .lr_decay_style = choose(v.lr_decay_style, kDecayStyles),
+                                  .weight_decay = v.weight_decay,
+                                  .adam_beta1 = v.adam_beta1,
+                                  .adam_beta2 = v.adam_beta2,
+                                  .adam_eps = v.adam_eps,
+                                  .clip_grad = v.clip_grad};
+    const std::int64_t global = *v.global_batch_size;
+    optimizer.lr_decay_samples = v.lr_decay_samples ? *v.lr_decay_samples : *v.lr_decay_iters * global;
+    if (v.lr_warmup_fraction) // Megatron-LM keeps the fraction of a sample
+        optimizer.lr_warmup_samples =
+            std::llround(*v.lr_warmup_fraction * static_cast<double>(optimizer.lr_decay_samples));
+    else
+        optimizer.lr_warmup_samples = v.lr_warmup_samples.value_or(v.lr_warmup_iters.value_or(0) * global);
+    return optimizer;
+}
+
+Resolved::Data data_of(const Values& v) {
+    return {.data_path = v.data_path,
+            .split = v.split,
+            .dataloader_type = choose(v.dataloader_type, kDataloaders),
+            .num_workers = v.num_workers,
+            .tokenizer_type = choose(*v.tokenizer_type, kTokenizers),
+            .vocab_file = *v.vocab_file,
+            .merge_file = *v.merge_file};
+}
+
+Resolved::Checkpoint checkpoint_of(const Values& v) {
+    return {.save = v.save.value_or(""),
+            .load = v.load.value_or(""),
+            .save_interval = v.save_interval.value_or(0),
+            .finetune = v.finetune,
+            .load_optim = !v.no_load_optim,
+            .load_rng = !v.no_load_rng,
+            .save_optim = !v.no_save_optim,
+            .exit_on_missing_checkpoint = v.exit_on_missing_checkpoint};
+}
+
+} // namespace
+
+Resolved resolve(const Parsed& parsed, const Environment& environment) {
+    TRIREME_ASSERT(environment.ranks >= 1 && environment.ranks_on_node >= 1, "a run has at least one rank");
+    Checker check(parsed, environment);
+    check_required(check);
+    check_model(check);
+    check_layout(check);
+    check_recompute(check);
+    check_batch(check);
+    check_length(check);
+    check_learning_rate(check);
+    check_run(check);
+    throw_problems(check.problems());
+
+    const Values& v = check.values;
+    Resolved resolved;
+    resolved.command = parsed.command;
+    resolved.layout = {.ranks = environment.ranks,
+                       .tensor_parallel = v.tensor_model_parallel_size,
+                       .pipeline_parallel = v.pipeline_model_parallel_size,
+                       .data_parallel = environment.ranks /
+                                        (v.tensor_model_parallel_size * v.pipeline_model_parallel_size),
+                       .schedule = choose(v.pipeline_schedule, kSchedules)};
+    resolved.model = model_of(v);
+    resolved.recompute = recompute_of(v);
+    resolved.recompute_num_layers = v.recompute_num_layers.value_or(0);
+    resolved.batch = {.micro_batch_size = *v.micro_batch_size,
+                      .global_batch_size = *v.global_batch_size,
+                      .num_microbatches =
+                          *v.global_batch_size / (*v.micro_batch_size * resolved.layout.data_parallel)};
+    resolved.training.seed = static_cast<std::uint64_t>(v.seed);
+    if (parsed.command == Command::pretrain) {
+        resolved.training.train_iters = *v.train_iters;
+        resolved.training.train_samples = *v.train_iters * *v.global_batch_size;
+        resolved.training.exit_interval = v.exit_interval.value_or(0);
+        resolved.training.check_for_nan = !v.no_check_for_nan_in_loss_and_grad;
+        resolved.optimizer = optimizer_of(v);
+    }
+    resolved.data = data_of(v);
+    resolved.evaluation = {.eval_interval = v.eval_interval.value_or(0), .eval_iters = v.eval_iters};
+    resolved.checkpoint = checkpoint_of(v);
+    resolved.machine = {.device = choose(*v.device, kDevices),
+                        .threads_per_rank = v.threads_per_rank,
+                        .distributed_timeout = std::chrono::milliseconds(
+                            std::max<std::int64_t>(1, std::llround(v.distributed_timeout_minutes * 60'000)))};
+    resolved.run.log_interval = v.log_interval;
+    resolved.generation = {.prompt = v.prompt.value_or(""),
+                           .max_new_tokens = v.max_new_tokens,
+                           .temperature = v.temperature,
+                           .top_k = v.top_k};
+    resolved.values = v;
+    resolved.sources = check.sources;
+    resolved.notes = parsed.notes;
+    return resolved;
+}
+
+std::vector<std::string> listing(const Resolved& resolved) {
+    constexpr std::size_t kNameColumns = 48; // Megatron-LM's
+    std::vector<std::string> lines;
+    for (const Row& row : table()) {
+        if (std::holds_alternative<std::monostate>(row.field) || !row.commands->has(resolved.command))
+            continue;
+        const std::vector<std::string> texts = texts_of(row, resolved.values);
+        const std::string absent = row.arity == Arity::flag ? "false" : "none";
+        const std::string source = resolved.sources.of(row.name);
+        const std::size_t dots = row.name.size() < kNameColumns ? kNameColumns - row.name.size() : 1;
+        lines.push_back(concat("  ", row.name, " ", std::string(dots, '.'), " ",
+                               texts.empty() ? absent : join(texts, " "),
+                               source == "default" ? "" : concat(" (", source, ")")));
+    }
+    std::ranges::sort(lines);
+    return lines;
+}
+
+} // namespace trireme::options

@@ -1,0 +1,52 @@
+// Rules of evaluation, checkpoints and the device: mostly options that would silently do nothing.
+#include <algorithm>
+#include <initializer_list>
+
+#include "options/checker.hpp"
+#include "trireme/base/error.hpp"
+
+namespace trireme::options {
+namespace {
+
+void check_needs(Checker& check, bool present, std::string_view needed,
+                 std::initializer_list<std::string_view> dependents) {
+    for (const std::string_view name : dependents)
+        if (check.given(name) && !present && check.sound({name, needed}))
+            check.complain(concat("--", name, " does nothing without --", needed), {name},
+                           concat("give --", needed, ", or leave out --", name));
+}
+
+} // namespace
+
+void check_run(Checker& check) {
+    Values& v = check.values;
+    if (check.command == Command::pretrain) {
+        if (check.given("eval-iters") && v.eval_iters > 0 && !v.eval_interval &&
+            check.sound({"eval-iters", "eval-interval"}))
+            check.complain("--eval-iters does nothing without --eval-interval", {"eval-iters"},
+                           "--eval-interval 1000 (Megatron-LM's former default), or leave out --eval-iters");
+        check_needs(check, v.save.has_value(), "save", {"save-interval", "no-save-optim"});
+        check_needs(check, v.load.has_value(), "load",
+                    {"finetune", "no-load-optim", "no-load-rng", "exit-on-missing-checkpoint"});
+        if (v.no_check_for_nan_in_loss_and_grad && check.given("check-for-nan-in-loss-and-grad"))
+            check.complain("the check for NaN is asked for and switched off",
+                           {"no-check-for-nan-in-loss-and-grad"}, "leave out one of the two",
+                           concat("--check-for-nan-in-loss-and-grad (",
+                                  check.sources.of("check-for-nan-in-loss-and-grad"), ")"));
+    }
+    if (check.command == Command::evaluate && v.eval_iters == 0 && check.sound({"eval-iters"}))
+        check.complain("there is nothing to evaluate", {"eval-iters"}, "--eval-iters 100");
+    if (!check.sound({"device"}))
+        return;
+    const bool has_cuda = check.env.devices == DeviceSupport::cpu_and_cuda;
+    if (!v.device)
+        check.derive("device", v.device, has_cuda ? "cuda" : "cpu");
+    else if (*v.device == "cuda" && !has_cuda)
+        check.complain("this build of trireme has no CUDA", {"device"},
+                       "--device cpu, or a build with CUDA=1");
+    if (v.threads_per_rank == 0 && check.sound({"threads-per-rank"}))
+        check.derive("threads-per-rank", v.threads_per_rank,
+                     std::max<std::int64_t>(1, check.env.cores_on_node / check.env.ranks_on_node));
+}
+
+} // namespace trireme::options

@@ -1,0 +1,147 @@
+// Options of the layout, the model's shape and recompute.
+#include "options/table.hpp"
+
+namespace trireme::options {
+namespace {
+
+constexpr auto kModel = Belongs::to_model;
+
+std::vector<Row> layout_rows() {
+    return {
+        {.name = "tensor-model-parallel-size",
+         .placeholder = "N",
+         .field = &Values::tensor_model_parallel_size,
+         .by_default = "1",
+         .range = at_least(1),
+         .help = "ranks that share each layer's matrices (TP); neighbours, best inside one node"},
+        {.name = "pipeline-model-parallel-size",
+         .placeholder = "N",
+         .field = &Values::pipeline_model_parallel_size,
+         .by_default = "1",
+         .range = at_least(1),
+         .help = "stages that the layers are spread over (PP); the data-parallel size is ranks / (TP x PP)"},
+        {.name = "pipeline-schedule",
+         .placeholder = "NAME",
+         .field = &Values::pipeline_schedule,
+         .by_default = "1f1b",
+         .choices = {"1f1b", "gpipe"},
+         .help = "order of forward and backward passes on a stage",
+         .commands = kOnlyPretrain},
+    };
+}
+
+std::vector<Row> model_rows() {
+    return {
+        {.name = "num-layers",
+         .placeholder = "N",
+         .field = &Values::num_layers,
+         .range = at_least(1),
+         .help = "transformer layers",
+         .belongs = kModel},
+        {.name = "hidden-size",
+         .placeholder = "N",
+         .field = &Values::hidden_size,
+         .range = at_least(1),
+         .help = "width of the residual stream",
+         .belongs = kModel},
+        {.name = "ffn-hidden-size",
+         .placeholder = "N",
+         .field = &Values::ffn_hidden_size,
+         .range = at_least(1),
+         .help = "width inside the MLP; 4 x hidden-size if not given",
+         .belongs = kModel},
+        {.name = "num-attention-heads",
+         .placeholder = "N",
+         .field = &Values::num_attention_heads,
+         .range = at_least(1),
+         .help = "attention heads; a multiple of TP",
+         .belongs = kModel},
+        {.name = "kv-channels",
+         .placeholder = "N",
+         .field = &Values::kv_channels,
+         .range = at_least(1),
+         .help = "width of one head; hidden-size / num-attention-heads if not given",
+         .belongs = kModel},
+        {.name = "seq-length",
+         .placeholder = "N",
+         .field = &Values::seq_length,
+         .range = at_least(1),
+         .help = "tokens in a sample",
+         .belongs = kModel},
+        {.name = "max-position-embeddings",
+         .placeholder = "N",
+         .field = &Values::max_position_embeddings,
+         .range = at_least(1),
+         .help = "learned positions; at least seq-length",
+         .belongs = kModel},
+        {.name = "make-vocab-size-divisible-by",
+         .placeholder = "N",
+         .field = &Values::make_vocab_size_divisible_by,
+         .by_default = "128",
+         .range = at_least(1),
+         .help = "the vocabulary is padded to a multiple of this x TP; the loss does not see the padding",
+         .belongs = kModel},
+        {.name = "init-method-std",
+         .placeholder = "X",
+         .field = &Values::init_method_std,
+         .by_default = "0.02",
+         .range = at_least(0),
+         .help = "standard deviation of initial weights; / sqrt(2 x layers) where a block ends",
+         .belongs = kModel},
+        {.name = "hidden-dropout",
+         .placeholder = "X",
+         .field = &Values::hidden_dropout,
+         .by_default = "0.1",
+         .range = from_to_below(0, 1),
+         .help = "share of residual branch values dropped in training",
+         .belongs = kModel},
+        {.name = "attention-dropout",
+         .placeholder = "X",
+         .field = &Values::attention_dropout,
+         .by_default = "0.1",
+         .range = from_to_below(0, 1),
+         .help = "share of attention weights dropped in training",
+         .belongs = kModel},
+        {.name = "params-dtype",
+         .placeholder = "TYPE",
+         .field = &Values::params_dtype,
+         .by_default = "fp32",
+         .choices = {"fp32", "fp64"},
+         .help = "type of weights, activations and gradients (fp64: to hold layouts against each other)",
+         .belongs = kModel},
+    };
+}
+
+std::vector<Row> recompute_rows() {
+    return {
+        {.name = "recompute-activations",
+         .field = &Values::recompute_activations,
+         .help = "short for --recompute-granularity selective"},
+        {.name = "recompute-granularity",
+         .placeholder = "WHAT",
+         .field = &Values::recompute_granularity,
+         .choices = {"selective", "full"},
+         .help = "selective: core attention is computed again in backward; full: whole layers are"},
+        {.name = "recompute-method",
+         .placeholder = "HOW",
+         .field = &Values::recompute_method,
+         .choices = {"uniform", "block"},
+         .help =
+             "full only; uniform: chunks of N layers keep their input; block: the first N layers of a stage"},
+        {.name = "recompute-num-layers",
+         .placeholder = "N",
+         .field = &Values::recompute_num_layers,
+         .range = at_least(1),
+         .help = "the N of recompute-method"},
+    };
+}
+
+} // namespace
+
+void add_model_rows(std::vector<Row>& rows) {
+    append(rows, Group::layout, kEveryCommand, layout_rows());
+    append(rows, Group::model, kEveryCommand, model_rows());
+    append(rows, Group::recompute, kOnlyPretrain, recompute_rows());
+}
+
+} // namespace trireme::options

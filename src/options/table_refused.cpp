@@ -1,0 +1,153 @@
+// Megatron-LM names that Trireme knows and does not take: not in this version, refused for good, or renamed.
+#include "options/table.hpp"
+
+namespace trireme::options {
+namespace {
+
+std::vector<Row> not_yet_rows() {
+    return {
+        {.name = "bf16", .help = "use --params-dtype fp32"},
+        {.name = "fp16", .help = "use --params-dtype fp32"},
+        {.name = "loss-scale", .help = "there is no 16-bit training to scale the loss for"},
+        {.name = "initial-loss-scale", .help = "there is no 16-bit training to scale the loss for"},
+        {.name = "min-loss-scale", .help = "there is no 16-bit training to scale the loss for"},
+        {.name = "loss-scale-window", .help = "there is no 16-bit training to scale the loss for"},
+        {.name = "hysteresis", .help = "there is no 16-bit training to scale the loss for"},
+        {.name = "grad-reduce-in-bf16", .help = "gradients are reduced in the type of the weights"},
+        {.name = "sequence-parallel",
+         .help = "activations between tensor-parallel regions are whole on each rank"},
+        {.name = "use-distributed-optimizer",
+         .help = "each data-parallel rank holds the whole optimizer state of its shard"},
+        {.name = "overlap-grad-reduce", .help = "gradients are reduced after the last micro-batch"},
+        {.name = "overlap-param-gather", .help = "there is no sharded optimizer to gather from"},
+        {.name = "tp-comm-overlap", .help = "tensor-parallel communication does not overlap with computing"},
+        {.name = "num-layers-per-virtual-pipeline-stage", .help = "the schedules are 1f1b and gpipe"},
+        {.name = "num-virtual-stages-per-pipeline-rank", .help = "the schedules are 1f1b and gpipe"},
+        {.name = "decoder-first-pipeline-num-layers", .help = "layers are spread as evenly as possible"},
+        {.name = "decoder-last-pipeline-num-layers", .help = "layers are spread as evenly as possible"},
+        {.name = "account-for-embedding-in-pipeline-split",
+         .help = "layers are spread as evenly as possible"},
+        {.name = "account-for-loss-in-pipeline-split", .help = "layers are spread as evenly as possible"},
+        {.name = "pipeline-model-parallel-layout", .help = "layers are spread as evenly as possible"},
+        {.name = "use-tp-pp-dp-mapping",
+         .help = "tensor-parallel ranks are neighbours, then data-parallel, then pipeline"},
+        {.name = "swiglu", .help = "the MLP is GELU"},
+        {.name = "squared-relu", .help = "the MLP is GELU"},
+        {.name = "quick-geglu", .help = "the MLP is GELU"},
+        {.name = "group-query-attention", .help = "every head has its own key and value"},
+        {.name = "num-query-groups", .help = "every head has its own key and value"},
+        {.name = "untie-embeddings-and-output-weights",
+         .help = "the output layer shares the weights of the embedding"},
+        {.name = "disable-bias-linear", .help = "linear layers have biases"},
+        {.name = "add-qkv-bias",
+         .help = "linear layers, query, key and value among them, have biases: leave it out"},
+        {.name = "apply-layernorm-1p", .help = "norm weights are stored as they are"},
+        {.name = "use-rotary-position-embeddings", .help = "positions are learned"},
+        {.name = "rotary-base", .help = "positions are learned"},
+        {.name = "rotary-percent", .help = "positions are learned"},
+        {.name = "rotary-interleaved", .help = "positions are learned"},
+        {.name = "rotary-seq-len-interpolation-factor", .help = "positions are learned"},
+        {.name = "use-rope-scaling", .help = "positions are learned"},
+        {.name = "no-position-embedding", .help = "positions are learned"},
+        {.name = "distribute-saved-activations", .help = "saved activations are whole on each rank"},
+        {.name = "rampup-batch-size", .help = "the batch size is constant"},
+        {.name = "step-batch-size-schedule", .help = "the batch size is constant"},
+        {.name = "decrease-batch-size-if-needed", .help = "the batch size is taken as it is given"},
+        {.name = "eval-micro-batch-size", .help = "evaluation uses the micro-batch size of training"},
+        {.name = "eval-global-batch-size", .help = "evaluation uses the global batch size of training"},
+        {.name = "lr-warmup-init", .help = "the warm-up starts from 0"},
+        {.name = "lr-wsd-decay-style", .help = "there is no WSD decay"},
+        {.name = "lr-wsd-decay-iters", .help = "there is no WSD decay"},
+        {.name = "lr-wsd-decay-samples", .help = "there is no WSD decay"},
+        {.name = "start-weight-decay", .help = "weight decay is constant"},
+        {.name = "end-weight-decay", .help = "weight decay is constant"},
+        {.name = "weight-decay-incr-style", .help = "weight decay is constant"},
+        {.name = "override-opt_param-scheduler", .help = "the schedule of the command line counts"},
+        {.name = "override-opt-param-scheduler", .help = "the schedule of the command line counts"},
+        {.name = "use-checkpoint-opt_param-scheduler", .help = "the schedule of the command line counts"},
+        {.name = "use-checkpoint-opt-param-scheduler", .help = "the schedule of the command line counts"},
+        {.name = "train-data-path", .help = "use --data-path and --split"},
+        {.name = "valid-data-path", .help = "use --data-path and --split"},
+        {.name = "test-data-path", .help = "use --data-path and --split"},
+        {.name = "data-args-path", .help = "use --data-path, or --config FILE"},
+        {.name = "per-split-data-args-path", .help = "use --data-path and --split"},
+        {.name = "mock-data", .help = "use --data-path"},
+        {.name = "tokenizer-model",
+         .help = "use --tokenizer-type GPT2BPETokenizer with --vocab-file and --merge-file"},
+        {.name = "vocab-size", .help = "the vocabulary comes from --vocab-file"},
+        {.name = "eod-mask-loss", .help = "documents follow each other in a sample"},
+        {.name = "reset-position-ids", .help = "documents follow each other in a sample"},
+        {.name = "reset-attention-mask", .help = "documents follow each other in a sample"},
+        {.name = "ckpt-step", .help = "the latest checkpoint is loaded"},
+        {.name = "use-checkpoint-args", .help = "give the shape as options or with --config"},
+        {.name = "async-save", .help = "training waits for a save"},
+        {.name = "save-retain-interval", .help = "every checkpoint is kept"},
+        {.name = "save-retain", .help = "every checkpoint is kept"},
+        {.name = "exit-signal-handler", .help = "a signal ends the run"},
+        {.name = "exit-signal", .help = "a signal ends the run"},
+        {.name = "exit-duration-in-mins", .help = "use --exit-interval"},
+        {.name = "log-params-norm", .help = "the norm of the gradient is logged"},
+        {.name = "log-num-zeros-in-grad", .help = "the norm of the gradient is logged"},
+        {.name = "log-memory-to-tensorboard", .help = "memory is planned and shown at start"},
+        {.name = "log-progress", .help = "metrics.jsonl holds the progress"},
+        {.name = "profile", .help = "there is no trace"},
+        {.name = "skip-train", .help = "use trireme evaluate"},
+        {.name = "full-validation", .help = "evaluation takes --eval-iters batches"},
+        {.name = "check-replicas", .help = "copies are not compared while training"},
+    };
+}
+
+std::vector<Row> refused_rows() {
+    return {
+        {.name = "use-legacy-models", .help = "there is one implementation of the model: leave it out"},
+        {.name = "num-experts", .help = "the model is dense"},
+        {.name = "encoder-seq-length", .help = "GPT has one sequence length: --seq-length"},
+        {.name = "apply-query-key-layer-scaling",
+         .help = "scores are computed without it: it served fp16 in older programs"},
+        {.name = "data-parallel-random-init", .help = "data-parallel copies start equal"},
+        {.name = "no-mmap-bin-files", .help = "data files are always mapped"},
+        {.name = "wandb-project",
+         .help = "nothing is sent to other machines: metrics.jsonl holds the same figures"},
+        {.name = "wandb-exp-name",
+         .help = "nothing is sent to other machines: metrics.jsonl holds the same figures"},
+        {.name = "local-rank", .help = "ranks are started by mpirun or srun, which say who they are"},
+        {.name = "local_rank", .help = "ranks are started by mpirun or srun, which say who they are"},
+        {.name = "nproc_per_node", .help = "ranks are started by mpirun or srun, which say who they are"},
+        {.name = "nproc-per-node", .help = "ranks are started by mpirun or srun, which say who they are"},
+        {.name = "nnodes", .help = "ranks are started by mpirun or srun, which say who they are"},
+        {.name = "node_rank", .help = "ranks are started by mpirun or srun, which say who they are"},
+        {.name = "node-rank", .help = "ranks are started by mpirun or srun, which say who they are"},
+        {.name = "master_addr", .help = "ranks are started by mpirun or srun, which say who they are"},
+        {.name = "master-addr", .help = "ranks are started by mpirun or srun, which say who they are"},
+        {.name = "master_port", .help = "ranks are started by mpirun or srun, which say who they are"},
+        {.name = "master-port", .help = "ranks are started by mpirun or srun, which say who they are"},
+    };
+}
+
+std::vector<Row> renamed_rows() {
+    return {
+        {.name = "batch-size", .help = "micro-batch-size"},
+        {.name = "warmup", .help = "lr-warmup-fraction"},
+        {.name = "model-parallel-size", .help = "tensor-model-parallel-size"},
+        {.name = "checkpoint-activations", .help = "recompute-activations"},
+        {.name = "checkpoint-num-layers", .help = "recompute-num-layers"},
+    };
+}
+
+void append_with(std::vector<Row>& rows, Status status, std::vector<Row> more) {
+    for (Row& row : more) {
+        row.status = status;
+        row.arity = Arity::list; // whatever follows belongs to it: the error is about the name
+    }
+    append(rows, Group::megatron, kEveryCommand, std::move(more));
+}
+
+} // namespace
+
+void add_refused_rows(std::vector<Row>& rows) {
+    append_with(rows, Status::not_yet, not_yet_rows());
+    append_with(rows, Status::refused, refused_rows());
+    append_with(rows, Status::renamed, renamed_rows());
+}
+
+} // namespace trireme::options

@@ -1,0 +1,231 @@
+// Contradictions between options: the exact messages, all of them together, and no echo of one mistake in
+// another.
+#include <gtest/gtest.h>
+
+#include "support.hpp"
+
+namespace trireme::options {
+namespace {
+
+using namespace testing;
+
+std::string minimal(std::string_view more) {
+    return std::string(kMinimal) + std::string(more);
+}
+
+TEST(OptionRules, RanksThatDoNotFit) { // DESIGN.md's example, to the letter
+    EXPECT_EQ(message_of(minimal("--tensor-model-parallel-size 4"), 6),
+              "trireme: error: 6 ranks do not fit TP 4 x PP 1: the number of ranks must be a multiple of 4\n"
+              "  --tensor-model-parallel-size 4 (command line), --pipeline-model-parallel-size 1 (default), "
+              "ranks 6 (mpirun)\n"
+              "  try: 4 or 8 ranks, or --tensor-model-parallel-size 2\n");
+    EXPECT_EQ(message_of(minimal("--tensor-model-parallel-size 2"), 1),
+              "trireme: error: 1 rank does not fit TP 2 x PP 1: the number of ranks must be a multiple of 2\n"
+              "  --tensor-model-parallel-size 2 (command line), --pipeline-model-parallel-size 1 (default), "
+              "ranks 1 (mpirun)\n"
+              "  try: 2 ranks, or --tensor-model-parallel-size 1\n");
+    EXPECT_EQ(message_of(minimal("--pipeline-model-parallel-size 2"), 3),
+              "trireme: error: 3 ranks do not fit TP 1 x PP 2: the number of ranks must be a multiple of 2\n"
+              "  --tensor-model-parallel-size 1 (default), --pipeline-model-parallel-size 2 (command line), "
+              "ranks 3 (mpirun)\n"
+              "  try: 2 or 4 ranks, or --pipeline-model-parallel-size 1\n");
+}
+
+TEST(OptionRules, HugeLayoutsDoNotOverflow) {
+    const std::string message = message_of(
+        minimal("--num-attention-heads 1152921504606846976 --hidden-size 1152921504606846976 "
+                "--num-layers 1152921504606846976 --tensor-model-parallel-size 1152921504606846976 "
+                "--pipeline-model-parallel-size 1152921504606846976"),
+        4);
+    EXPECT_NE(message.find("is more than there are ranks"), std::string::npos) << message;
+}
+
+TEST(OptionRules, Shape) {
+    EXPECT_EQ(
+        message_of(minimal("--num-attention-heads 6 --hidden-size 12 --tensor-model-parallel-size 4"), 4),
+        "trireme: error: 6 attention heads cannot be shared by TP 4: the number of heads must be a multiple "
+        "of "
+        "it\n"
+        "  --num-attention-heads 6 (command line), --tensor-model-parallel-size 4 (command line)\n"
+        "  try: --num-attention-heads 4 or 8\n");
+    EXPECT_EQ(message_of(minimal("--hidden-size 10")),
+              "trireme: error: hidden size 10 is not a multiple of 4 attention heads\n"
+              "  --hidden-size 10 (command line), --num-attention-heads 4 (command line), --kv-channels (not "
+              "given)\n"
+              "  try: --hidden-size 8 or 12, or give --kv-channels\n");
+    EXPECT_EQ(message_of(minimal("--seq-length 64")),
+              "trireme: error: sequences of 64 tokens are longer than the 32 positions of the model\n"
+              "  --seq-length 64 (command line), --max-position-embeddings 32 (command line)\n"
+              "  try: --max-position-embeddings 64\n");
+    EXPECT_EQ(message_of(minimal("--pipeline-model-parallel-size 4"), 4),
+              "trireme: error: 2 layers do not fill 4 pipeline stages: each needs a layer\n"
+              "  --num-layers 2 (command line), --pipeline-model-parallel-size 4 (command line)\n"
+              "  try: --pipeline-model-parallel-size 2\n");
+    EXPECT_EQ(
+        message_of(minimal("--ffn-hidden-size 30 --tensor-model-parallel-size 4"), 4),
+        "trireme: error: an MLP of width 30 cannot be shared by TP 4: the width must be a multiple of it\n"
+        "  --ffn-hidden-size 30 (command line), --tensor-model-parallel-size 4 (command line)\n"
+        "  try: --ffn-hidden-size 28 or 32\n");
+}
+
+TEST(OptionRules, Batches) {
+    EXPECT_EQ(
+        message_of(minimal("--micro-batch-size 2 --global-batch-size 30"), 8),
+        "trireme: error: global batch 30 is not a multiple of 16 (micro-batch 2 x DP 8)\n"
+        "  --global-batch-size 30 (command line), --micro-batch-size 2 (command line), ranks 8 (mpirun)\n"
+        "  try: --global-batch-size 16 or 32\n");
+    EXPECT_EQ(
+        message_of(minimal("--global-batch-size 64 --gradient-accumulation-steps 16"), 2),
+        "trireme: error: global batch 64 is not micro-batch 1 x DP 2 x 16 accumulation steps = 32\n"
+        "  --global-batch-size 64 (command line), --micro-batch-size 1 (command line), "
+        "--gradient-accumulation-steps 16 (command line), ranks 2 (mpirun)\n"
+        "  try: --global-batch-size 32, or --gradient-accumulation-steps 32, or leave out one of the two\n");
+    EXPECT_EQ(
+        message_of(minimal("--global-batch-size 3"), 4),
+        "trireme: error: global batch 3 is not a multiple of 4 (micro-batch 1 x DP 4)\n"
+        "  --global-batch-size 3 (command line), --micro-batch-size 1 (command line), ranks 4 (mpirun)\n"
+        "  try: --global-batch-size 4\n");
+    EXPECT_NE(
+        message_of(
+            minimal("--micro-batch-size 1000000000000000 --gradient-accumulation-steps 1000000000000000"))
+            .find("beyond counting"),
+        std::string::npos);
+}
+
+TEST(OptionRules, Recompute) {
+    EXPECT_EQ(message_of(minimal("--recompute-granularity full")),
+              "trireme: error: full recompute needs a method\n"
+              "  --recompute-granularity full (command line), --recompute-method (not given)\n"
+              "  try: --recompute-method uniform --recompute-num-layers 1 (least memory), or selective\n");
+    EXPECT_NE(message_of(minimal("--recompute-granularity full --recompute-method block"))
+                  .find("a number of layers"),
+              std::string::npos);
+    EXPECT_NE(
+        message_of(
+            minimal("--recompute-granularity selective --recompute-method block --recompute-num-layers 1"))
+            .find("belong to full recompute"),
+        std::string::npos);
+    EXPECT_NE(message_of(minimal("--recompute-num-layers 1")).find("belong to full recompute"),
+              std::string::npos);
+    EXPECT_NE(
+        message_of(minimal("--recompute-activations --recompute-granularity full --recompute-method uniform "
+                           "--recompute-num-layers 1"))
+            .find("means selective recompute, not full"),
+        std::string::npos);
+}
+
+TEST(OptionRules, LengthAndLearningRate) {
+    EXPECT_EQ(message_of(minimal("--train-samples 100")),
+              "trireme: error: training has one length: iterations or samples\n"
+              "  --train-iters 10 (command line), --train-samples 100 (command line)\n"
+              "  try: leave out one of the two\n");
+    EXPECT_EQ(message_of(minimal("--lr-warmup-samples 5")),
+              "trireme: error: iterations and samples cannot be mixed: training is counted in iterations\n"
+              "  --lr-warmup-samples 5 (command line), --train-iters 10 (command line)\n"
+              "  try: --lr-warmup-iters\n");
+    EXPECT_EQ(message_of(minimal("--lr-warmup-iters 10")),
+              "trireme: error: a warm-up of 10 is not shorter than the decay of 10 iterations\n"
+              "  --lr-warmup-iters 10 (command line), --lr-decay-iters 10 (derived)\n"
+              "  try: --lr-warmup-iters 0\n");
+    EXPECT_EQ(message_of(minimal("--min-lr 0.01")),
+              "trireme: error: the lowest learning rate 0.01 is above the highest 0.001\n"
+              "  --min-lr 0.01 (command line), --lr 0.001 (command line)\n"
+              "  try: --min-lr 1e-04\n");
+    EXPECT_NE(message_of(minimal("--lr-warmup-iters 2 --lr-warmup-fraction 0.1"))
+                  .find("the warm-up has one length"),
+              std::string::npos);
+    std::string by_samples(kMinimal);
+    by_samples.replace(by_samples.find("--train-iters 10"), 16, "--train-samples 4");
+    EXPECT_NE(
+        message_of(by_samples + "--global-batch-size 8").find("4 samples do not make one global batch of 8"),
+        std::string::npos);
+    EXPECT_NE(message_of(by_samples + "--lr-decay-iters 4").find("training is counted in samples"),
+              std::string::npos);
+}
+
+TEST(OptionRules, OptionsThatWouldDoNothing) {
+    EXPECT_EQ(message_of(minimal("--eval-iters 5")),
+              "trireme: error: --eval-iters does nothing without --eval-interval\n"
+              "  --eval-iters 5 (command line)\n"
+              "  try: --eval-interval 1000 (Megatron-LM's former default), or leave out --eval-iters\n");
+    EXPECT_EQ(message_of(minimal("--eval-iters 0")), "no error");
+    EXPECT_EQ(message_of(minimal("--save-interval 5")),
+              "trireme: error: --save-interval does nothing without --save\n"
+              "  --save-interval 5 (command line)\n"
+              "  try: give --save, or leave out --save-interval\n");
+    for (const char* name : {"finetune", "no-load-optim", "no-load-rng", "exit-on-missing-checkpoint"}) {
+        EXPECT_NE(
+            message_of(minimal(concat("--", name))).find(concat("--", name, " does nothing without --load")),
+            std::string::npos);
+        EXPECT_EQ(message_of(minimal(concat("--load x --", name))), "no error");
+    }
+}
+
+TEST(OptionRules, Device) {
+    EXPECT_EQ(message_of(minimal("--device cuda")), "trireme: error: this build of trireme has no CUDA\n"
+                                                    "  --device cuda (command line)\n"
+                                                    "  try: --device cpu, or a build with CUDA=1\n");
+    EXPECT_EQ(message_of(parse_line(minimal("--device cuda")), {.devices = DeviceSupport::cpu_and_cuda}),
+              "no error");
+}
+
+TEST(OptionRules, MissingOptionsAreListedAtOnce) {
+    std::string without_lr(kMinimal);
+    without_lr.replace(without_lr.find("--lr 0.001"), 10, "");
+    EXPECT_EQ(message_of(without_lr),
+              "trireme: error: --lr is missing\n"
+              "  --lr X: highest learning rate\n"
+              "  try: give them on the command line or in a file with --config FILE; trireme "
+              "pretrain --help shows all\n");
+    const std::string all = message_of("");
+    EXPECT_EQ(
+        all.substr(0, all.find('\n')),
+        "trireme: error: --num-layers, --hidden-size, --num-attention-heads, --seq-length, "
+        "--max-position-embeddings, --tokenizer-type, --vocab-file, --merge-file, --micro-batch-size, --lr, "
+        "--data-path, --train-iters are missing");
+}
+
+TEST(OptionRules, EverythingAtOnce) {
+    const std::string message =
+        message_of(minimal("--tensor-model-parallel-size 3 --seq-length 64 --lrr 1 --bf16 "
+                           "--min-lr high --recompute-granularity full --eval-iters 5"),
+                   4);
+    EXPECT_EQ(
+        message,
+        "trireme: error: 9 mistakes in the options\n"
+        "  1. --lrr is not an option of trireme pretrain\n"
+        "     --lrr 1 (command line)\n"
+        "     try: --lr\n"
+        "  2. --bf16 is not in this version of trireme: use --params-dtype fp32\n"
+        "     --bf16 (command line)\n"
+        "  3. --min-lr takes a number of at least 0, not 'high'\n"
+        "     --min-lr high (command line)\n"
+        "  4. sequences of 64 tokens are longer than the 32 positions of the model\n"
+        "     --seq-length 64 (command line), --max-position-embeddings 32 (command line)\n"
+        "     try: --max-position-embeddings 64\n"
+        "  5. 4 attention heads cannot be shared by TP 3: the number of heads must be a multiple of it\n"
+        "     --num-attention-heads 4 (command line), --tensor-model-parallel-size 3 (command line)\n"
+        "     try: --num-attention-heads 3 or 6\n"
+        "  6. an MLP of width 32 cannot be shared by TP 3: the width must be a multiple of it\n"
+        "     --ffn-hidden-size 32 (derived), --tensor-model-parallel-size 3 (command line)\n"
+        "     try: --ffn-hidden-size 30 or 33\n"
+        "  7. 4 ranks do not fit TP 3 x PP 1: the number of ranks must be a multiple of 3\n"
+        "     --tensor-model-parallel-size 3 (command line), --pipeline-model-parallel-size 1 (default), "
+        "ranks 4 (mpirun)\n"
+        "     try: 3 or 6 ranks, or --tensor-model-parallel-size 1\n"
+        "  8. full recompute needs a method\n"
+        "     --recompute-granularity full (command line), --recompute-method (not given)\n"
+        "     try: --recompute-method uniform --recompute-num-layers 1 (least memory), or selective\n"
+        "  9. --eval-iters does nothing without --eval-interval\n"
+        "     --eval-iters 5 (command line)\n"
+        "     try: --eval-interval 1000 (Megatron-LM's former default), or leave out --eval-iters\n");
+}
+
+TEST(OptionRules, OneMistakeIsReportedOnce) {
+    EXPECT_EQ(message_of(minimal("--num-layers many")),
+              "trireme: error: --num-layers takes a whole number of at least 1, not 'many'\n"
+              "  --num-layers many (command line)\n");
+}
+
+} // namespace
+} // namespace trireme::options
