@@ -1,2 +1,121 @@
-// The trireme program.
-int main() { return 0; }
+// The trireme program: dispatches sub-commands, and is the one place where errors end.
+#include <iostream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "trireme/base/build_info.hpp"
+#include "trireme/checkpoint/checkpoint.hpp"
+#include "trireme/comm/phase.hpp"
+#include "trireme/comm/runtime.hpp"
+#include "trireme/options/parse.hpp"
+#include "trireme/options/resolve.hpp"
+#include "trireme/train/generate.hpp"
+#include "trireme/train/pretrain.hpp"
+
+namespace trireme {
+namespace {
+
+constexpr const char* kUsage = "usage: trireme COMMAND [OPTIONS]\n"
+                               "  pretrain   train a GPT (start it with mpirun or srun)\n"
+                               "  evaluate   loss and perplexity of a checkpoint\n"
+                               "  generate   continue a prompt with a checkpoint\n"
+                               "  info       how this program was built\n"
+                               "trireme COMMAND --help lists the options of a command\n";
+
+int info() {
+    const BuildInfo& build = build_info();
+    std::cout << "trireme   " << build.version << " (" << build.commit << ")\n"
+              << "compiler  " << build.compiler << "\n"
+              << "flags     " << build.flags << "\n"
+              << "devices   cpu\n";
+    return 0;
+}
+
+// The options of the checkpoint that --load names: evaluate and generate take the model's shape from there.
+options::Inherited inherited_options(options::Command command, const std::vector<std::string>& arguments) {
+    if (command == options::Command::pretrain)
+        return {};
+    const options::Parsed first = options::parse(command, arguments);
+    if (!first.values.load)
+        return {};
+    const std::optional<std::filesystem::path> found = checkpoint::find_latest(*first.values.load);
+    if (!found)
+        return {};
+    return {checkpoint::read_state(*found).options, found->string()};
+}
+
+int run(options::Command command, const std::vector<std::string>& arguments, comm::Runtime& runtime) {
+    options::Resolved resolved;
+    comm::agree(runtime.world(), [&] {
+        options::Environment environment;
+        environment.ranks = runtime.ranks();
+        environment.launcher = runtime.started_by();
+        environment.ranks_on_node = runtime.ranks_on_node();
+        environment.cores_on_node = std::max(1u, std::thread::hardware_concurrency());
+        resolved = options::resolve(options::parse(command, arguments, inherited_options(command, arguments)), environment);
+    });
+    const comm::Watchdog watchdog(runtime,
+                                  std::chrono::duration<double>(resolved.machine.distributed_timeout).count());
+    switch (command) {
+    case options::Command::pretrain:
+        return train::pretrain(resolved, runtime);
+    case options::Command::evaluate:
+        return train::evaluate(resolved, runtime);
+    case options::Command::generate:
+        return train::generate(resolved, runtime);
+    }
+    TRIREME_ASSERT(false, "an unknown command");
+    return 1;
+}
+
+std::optional<options::Command> command_named(const std::string& name) {
+    for (const options::Command command :
+         {options::Command::pretrain, options::Command::evaluate, options::Command::generate})
+        if (options::name_of(command) == name)
+            return command;
+    return std::nullopt;
+}
+
+int run_as_one_of_many(int argc, char** argv, options::Command command, const std::vector<std::string>& arguments) {
+    comm::Runtime runtime(argc, argv);
+    try {
+        return run(command, arguments, runtime);
+    } catch (const Error& error) {
+        return runtime.report(error);
+    } catch (const std::exception& error) {
+        return runtime.report(Error(ErrorCategory::internal, error.what()));
+    }
+}
+
+int dispatch(int argc, char** argv) {
+    const std::vector<std::string> arguments(argv + std::min(argc, 2), argv + argc);
+    const std::string name = argc > 1 ? argv[1] : "";
+    if (name == "--help" || name == "-h" || name == "help") {
+        std::cout << kUsage;
+        return 0;
+    }
+    if (name == "info" || name == "--version")
+        return info();
+    const std::optional<options::Command> command = command_named(name);
+    if (!command)
+        throw Error(ErrorCategory::usage, name.empty() ? "no command was given" : concat("there is no command ", name),
+                    {"try: trireme --help"});
+    if (options::parse(*command, arguments).help_requested) {
+        std::cout << options::help_text(*command);
+        return 0;
+    }
+    return run_as_one_of_many(argc, argv, *command, arguments);
+}
+
+} // namespace
+} // namespace trireme
+
+int main(int argc, char** argv) {
+    try {
+        return trireme::dispatch(argc, argv);
+    } catch (const trireme::Error& error) {
+        std::cerr << error.message();
+        return error.exit_code();
+    }
+}

@@ -58,6 +58,8 @@ void Executor::bind(const memory::Arena& arena, const model::Parameters& paramet
             chunk.gradients.push_back(arena.tensor(item));
         chunk.output_sends.resize(chunk.outputs.size());
         chunk.gradient_sends.resize(chunk.gradients.size());
+        chunk.gradient_receives.resize(chunk.gradients.size());
+        chunk.input_receives.resize(static_cast<std::size_t>(chunk.piece.setup().in_flight) + 1);
     }
 }
 
@@ -94,30 +96,28 @@ void Executor::execute(const Instruction& instruction, model::Mode mode, BatchSo
                        model::StepHooks* hooks) {
     Chunk& at = chunk(instruction);
     const int here = stage_.at.pipeline, stages = schedule_.stages;
-    const auto buffer = [&](const std::vector<Tensor>& of) {
-        return static_cast<std::size_t>(instruction.micro_batch) % of.size();
-    };
+    const auto buffer = [&](std::size_t count) { return static_cast<std::size_t>(instruction.micro_batch) % count; };
     // The stage and the chunk of the neighbouring pieces in model order.
     const int before = (here + stages - 1) % stages, after = (here + 1) % stages;
     const int chunk_before = here == 0 ? instruction.chunk - 1 : instruction.chunk;
     const int chunk_after = here == stages - 1 ? instruction.chunk + 1 : instruction.chunk;
     switch (instruction.op) {
     case Op::receive_forward: {
-        at.input_receive = pipeline_->receive(at.piece.input(instruction.micro_batch), before,
-                                              channel(Direction::forward, instruction.chunk));
+        at.input_receives[buffer(at.input_receives.size())] = pipeline_->receive(
+            at.piece.input(instruction.micro_batch), before, channel(Direction::forward, instruction.chunk));
         break;
     }
     case Op::forward:
         forward(instruction, mode, batches);
         break;
     case Op::send_forward:
-        at.output_sends[buffer(at.outputs)] =
-            pipeline_->send(at.outputs[buffer(at.outputs)], after, channel(Direction::forward, chunk_after));
+        at.output_sends[buffer(at.outputs.size())] =
+            pipeline_->send(at.outputs[buffer(at.outputs.size())], after, channel(Direction::forward, chunk_after));
         break;
     case Op::receive_backward: {
-        const std::size_t i = buffer(at.gradients);
+        const std::size_t i = buffer(at.gradients.size());
         pipeline_->wait(at.gradient_sends[i]);
-        at.gradient_receive =
+        at.gradient_receives[i] =
             pipeline_->receive(at.gradients[i], after, channel(Direction::backward, instruction.chunk));
         break;
     }
@@ -125,8 +125,8 @@ void Executor::execute(const Instruction& instruction, model::Mode mode, BatchSo
         backward(instruction, batches);
         break;
     case Op::send_backward:
-        at.gradient_sends[buffer(at.gradients)] =
-            pipeline_->send(at.gradients[buffer(at.gradients)], before, channel(Direction::backward, chunk_before));
+        at.gradient_sends[buffer(at.gradients.size())] =
+            pipeline_->send(at.gradients[buffer(at.gradients.size())], before, channel(Direction::backward, chunk_before));
         break;
     case Op::reduce_gradients: {
         const comm::PhaseScope phase("gradient reduction of chunk", instruction.chunk);
@@ -142,7 +142,7 @@ void Executor::execute(const Instruction& instruction, model::Mode mode, BatchSo
 void Executor::forward(const Instruction& instruction, model::Mode mode, BatchSource& batches) {
     Chunk& at = chunk(instruction);
     const comm::PhaseScope phase("forward of micro-batch", instruction.micro_batch);
-    pipeline_->wait(at.input_receive);
+    pipeline_->wait(at.input_receives[static_cast<std::size_t>(instruction.micro_batch) % at.input_receives.size()]);
     Tensor output;
     if (!at.outputs.empty()) {
         const std::size_t i = static_cast<std::size_t>(instruction.micro_batch) % at.outputs.size();
@@ -158,8 +158,8 @@ void Executor::forward(const Instruction& instruction, model::Mode mode, BatchSo
 void Executor::backward(const Instruction& instruction, const BatchSource& batches) {
     Chunk& at = chunk(instruction);
     const comm::PhaseScope phase("backward of micro-batch", instruction.micro_batch);
-    pipeline_->wait(at.gradient_receive);
     const std::size_t i = static_cast<std::size_t>(instruction.micro_batch) % at.gradients.size();
+    pipeline_->wait(at.gradient_receives[i]);
     pipeline_->wait(at.gradient_sends[i]);
     at.piece.backward(instruction.micro_batch, batches.first_sample(instruction.micro_batch), at.gradients[i]);
 }

@@ -54,11 +54,12 @@ struct Engine::Impl {
     std::optional<optimizer::Optimizer> optimizer;
     std::optional<memory::Arena> arena;
 
-    Impl(const EngineSetup& of, comm::Runtime& runtime, backend::Backend& on)
-        : setup(of), backend(on), groups(runtime, of.grid, on),
+    Impl(const EngineSetup& of, comm::ProcessGroups in, backend::Backend& on)
+        : setup(of), backend(on), groups(std::move(in)),
           placement(topology::place_layers(of.model.layers, of.grid.pipeline, of.chunks)),
           parameters(parameter_setup(of, groups.at, placement), plan),
           executor(stage_setup(of, groups.at), placement, schedule_for(of), plan) {
+        TRIREME_ASSERT(groups.grid == setup.grid, "groups of ", groups.grid.text(), " for ", setup.grid.text());
         if (setup.purpose == Purpose::train)
             optimizer.emplace(setup.optimizer, parameters, plan);
         comm::agree(*groups.world, [&] { arena.emplace(plan, backend); });
@@ -105,8 +106,8 @@ struct Engine::Impl {
     }
 };
 
-Engine::Engine(const EngineSetup& setup, comm::Runtime& runtime, backend::Backend& backend)
-    : impl_(std::make_unique<Impl>(setup, runtime, backend)) {}
+Engine::Engine(const EngineSetup& setup, comm::ProcessGroups groups, backend::Backend& backend)
+    : impl_(std::make_unique<Impl>(setup, std::move(groups), backend)) {}
 Engine::~Engine() = default;
 
 void Engine::initialise_weights() { impl_->parameters.initialise(impl_->setup.seed, impl_->backend); }

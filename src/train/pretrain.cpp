@@ -64,7 +64,7 @@ class Training {
         backend_ = backend::make_cpu_backend(static_cast<int>(options.machine.threads_per_rank));
         EngineSetup setup = engine_setup(options, vocabulary_, Purpose::train);
         setup.seed = state_.seed;
-        engine_.emplace(setup, runtime, *backend_);
+        engine_.emplace(setup, comm::ProcessGroups(runtime, setup.grid, *backend_), *backend_);
         show_first_screen();
         start_weights();
     }
@@ -298,7 +298,7 @@ class Training {
         const Clock::time_point start = Clock::now();
         checkpoint::State state = state_;
         state.optimizer_steps = engine_->optimizer().steps();
-        state.options = options::to_config(options_.values);
+        state.options = options::to_config(options_.values, options_.sources);
         state.layout = engine_->groups().grid.text();
         state.has_optimizer = options_.checkpoint.save_optim;
         checkpoint::Model model = saved_model();

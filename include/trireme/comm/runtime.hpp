@@ -53,19 +53,25 @@ class Runtime {
 // All groups of a layout (topology/grid.hpp shows the order). Collective over the world.
 struct ProcessGroups {
     ProcessGroups(Runtime& runtime, const topology::Grid& grid, backend::Backend& backend);
+    // The groups of a rank that works alone, whatever other ranks there are: `world` is a group of one
+    // (make_self_host_group()) and must outlive the groups.
+    static ProcessGroups alone(HostGroup& world);
 
     // What the communicators of one rank allocate from the backend: once, when they are made.
     static std::int64_t scratch_bytes(const topology::Grid& grid);
 
     topology::Grid grid;
     topology::Coordinates at;                // of this rank
-    HostGroup* world;                        // owned by the runtime
+    HostGroup* world = nullptr;              // owned by the runtime
     std::unique_ptr<HostGroup> stage;        // tensor x data ranks of this pipeline stage
     std::unique_ptr<Communicator> tensor;    // on the compute stream
     std::unique_ptr<Communicator> data;      // on the gradient-reduction stream
     std::unique_ptr<Communicator> pipeline;  // on the pipeline stream
     std::unique_ptr<Communicator> embedding; // first and last stage; defined only on their ranks
     std::unique_ptr<Communicator> model;     // tensor x pipeline ranks of one data replica (gradient norm)
+
+  private:
+    ProcessGroups() = default;
 };
 
 } // namespace trireme::comm

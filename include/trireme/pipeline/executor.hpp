@@ -55,7 +55,8 @@ class Executor {
         std::vector<memory::Item> output_items, gradient_items;
         std::vector<Tensor> outputs, gradients;           // [T, B, C]
         std::vector<comm::Request> output_sends, gradient_sends;
-        comm::Request input_receive, gradient_receive;
+        std::vector<comm::Request> input_receives; // by input slot
+        std::vector<comm::Request> gradient_receives; // by gradient buffer
     };
     void run(std::span<const topology::Instruction> instructions, model::Mode mode, BatchSource& batches,
              model::StepHooks* hooks);

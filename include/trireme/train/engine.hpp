@@ -44,15 +44,15 @@ struct StepReport {
 // The memory of one rank, declared without taking it: what `trireme plan` prints and a run takes.
 class Engine {
   public:
-    // Collective over the world. Throws Error (device) on all ranks if memory is short on any.
-    Engine(const EngineSetup& setup, comm::Runtime& runtime, backend::Backend& backend);
+    // Collective over groups.world, as all that follows. Throws Error (device) on all ranks if memory is short on any.
+    Engine(const EngineSetup& setup, comm::ProcessGroups groups, backend::Backend& backend);
     ~Engine();
     Engine(const Engine&) = delete;
     Engine& operator=(const Engine&) = delete;
 
     void initialise_weights();
 
-    // One optimizer step over micro_batches() micro-batches. Collective over the world, as are the next two.
+    // One optimizer step over micro_batches() micro-batches.
     StepReport train_step(pipeline::BatchSource& batches, double learning_rate);
     // Mean token loss over `micro_batches` micro-batches of each data rank.
     double evaluate(pipeline::BatchSource& batches, std::int64_t micro_batches);

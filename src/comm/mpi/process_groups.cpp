@@ -47,6 +47,19 @@ ProcessGroups::ProcessGroups(Runtime& runtime, const topology::Grid& layout, bac
     model = make_group("model group", model_members, rank, all, backend);
 }
 
+ProcessGroups ProcessGroups::alone(HostGroup& world) {
+    TRIREME_ASSERT(world.size() == 1, "a rank alone in a group of ", world.size());
+    ProcessGroups groups;
+    groups.world = &world;
+    groups.stage = make_self_host_group();
+    groups.tensor = make_self_communicator("tensor group");
+    groups.data = make_self_communicator("data group");
+    groups.pipeline = make_self_communicator("pipeline group");
+    groups.embedding = make_self_communicator("embedding group");
+    groups.model = make_self_communicator("model group");
+    return groups;
+}
+
 std::int64_t ProcessGroups::scratch_bytes(const topology::Grid& layout) {
     std::int64_t bytes = 0;
     for (const int size : {layout.tensor, layout.data, layout.pipeline, layout.pipeline > 1 ? 2 : 1,

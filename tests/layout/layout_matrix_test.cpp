@@ -1,0 +1,243 @@
+// ranks: 1 2 4 8
+// Every layout trains the same model. Losses of 20 steps with dropout, in every TP x PP x DP of this number of ranks, with
+// micro-batches of 1 and 2 and every way of recomputation, equal those of one rank alone to 1e-10 of their largest (fp64: only
+// the order of sums differs). Leaving out any one collective or transfer must change the losses.
+#include <cmath>
+#include <cstdlib>
+#include <gtest/gtest.h>
+#include <map>
+#include <string>
+
+#include "support/mpi_test.hpp"
+#include "support/tiny_model.hpp"
+#include "trireme/catalogue/catalogue.hpp"
+
+namespace trireme {
+namespace {
+
+using model::Recompute;
+using test::runtime;
+using topology::ScheduleKind;
+
+constexpr int kSteps = 20;
+
+std::vector<topology::Grid> grids() {
+    std::vector<topology::Grid> result;
+    for (const int tensor : {1, 2, 4})
+        for (const int pipeline : {1, 2, 4})
+            for (const int data : {1, 2, 4})
+                if (tensor * pipeline * data == runtime().ranks())
+                    result.push_back({tensor, data, pipeline});
+    return result;
+}
+
+// The losses of one rank alone, computed once on rank 0 and given to all.
+std::vector<double> reference(DType type) {
+    static std::map<DType, std::vector<double>> known;
+    if (const auto found = known.find(type); found != known.end())
+        return found->second;
+    std::vector<double> losses(kSteps);
+    if (runtime().rank() == 0) {
+        const auto backend = backend::make_cpu_backend(1);
+        const auto alone = comm::make_self_host_group();
+        train::EngineSetup setup = test::tiny_setup();
+        setup.type = type;
+        train::Engine engine(setup, comm::ProcessGroups::alone(*alone), *backend);
+        losses = test::train_losses(engine, kSteps);
+    }
+    runtime().world().all_reduce(losses, comm::ReduceOp::sum);
+    return known[type] = losses;
+}
+
+std::string describe(const train::EngineSetup& setup) {
+    return concat(setup.grid.text(), ", ", topology::name(setup.schedule), ", micro-batch ", setup.micro_batch, ", recompute ",
+                  static_cast<int>(setup.recompute.mode), " of ", setup.recompute.layers);
+}
+
+void expect_reference_losses(const train::EngineSetup& setup, double relative_bound) {
+    const std::vector<double> expected = reference(setup.type);
+    const auto backend = backend::make_cpu_backend(1);
+    train::Engine engine(setup, comm::ProcessGroups(runtime(), setup.grid, *backend), *backend);
+    const std::vector<double> losses = test::train_losses(engine, kSteps);
+    const double bound = relative_bound * *std::ranges::max_element(expected);
+    for (std::size_t step = 0; step < losses.size(); ++step)
+        ASSERT_TRUE(std::fabs(losses[step] - expected[step]) <= bound)
+            << describe(setup) << ", step " << step << ": " << losses[step] << ", one rank: " << expected[step];
+    // What the losses rest on: they move, so that equality means something.
+    ASSERT_GT(std::fabs(losses.front() - losses.back()), 0.5);
+}
+
+const std::vector<Recompute> kRecomputes{{Recompute::Mode::none, 0},    {Recompute::Mode::selective, 0},
+                                         {Recompute::Mode::uniform, 1}, {Recompute::Mode::uniform, 3},
+                                         {Recompute::Mode::block, 1}};
+
+TEST(LayoutMatrix, LossesEqualOneRanks) {
+    const bool quick = std::string(std::getenv("TRIREME_TEST_LEVEL") ? std::getenv("TRIREME_TEST_LEVEL") : "full") == "quick";
+    int number = 0;
+    for (const topology::Grid& grid : grids())
+        for (const std::int64_t micro_batch : {1, 2})
+            for (const Recompute& recompute : kRecomputes)
+                for (const ScheduleKind schedule : {ScheduleKind::one_f_one_b, ScheduleKind::gpipe}) {
+                    train::EngineSetup setup = test::tiny_setup();
+                    setup.grid = grid;
+                    setup.micro_batch = micro_batch;
+                    setup.recompute = recompute;
+                    setup.schedule = schedule;
+                    if (schedule == ScheduleKind::gpipe && (grid.pipeline == 1 || recompute.mode == Recompute::Mode::block))
+                        continue;
+                    // The quick level takes every third case; each layout still meets each recompute mode's neighbours.
+                    if (quick && runtime().ranks() > 1 && ++number % 3 != 0)
+                        continue;
+                    ASSERT_NO_FATAL_FAILURE(expect_reference_losses(setup, 1e-10));
+                }
+}
+
+TEST(LayoutMatrix, Fp32LossesEqualOneRanks) {
+    for (const topology::Grid& grid : grids()) {
+        train::EngineSetup setup = test::tiny_setup();
+        setup.grid = grid;
+        setup.type = DType::f32;
+        ASSERT_NO_FATAL_FAILURE(expect_reference_losses(setup, 2e-5));
+    }
+}
+
+// Layers that do not divide evenly over the stages.
+TEST(LayoutMatrix, UnevenStages) {
+    if (runtime().ranks() > 4)
+        GTEST_SKIP() << "one number of layers for up to 4 stages is enough";
+    train::EngineSetup setup = test::tiny_setup();
+    setup.model.layers = 5;
+    std::vector<double> expected(kSteps);
+    if (runtime().rank() == 0) {
+        const auto backend = backend::make_cpu_backend(1);
+        const auto alone = comm::make_self_host_group();
+        train::Engine engine(setup, comm::ProcessGroups::alone(*alone), *backend);
+        expected = test::train_losses(engine, kSteps);
+    }
+    runtime().world().all_reduce(expected, comm::ReduceOp::sum);
+    setup.grid.pipeline = runtime().ranks();
+    const auto backend = backend::make_cpu_backend(1);
+    train::Engine engine(setup, comm::ProcessGroups(runtime(), setup.grid, *backend), *backend);
+    const std::vector<double> losses = test::train_losses(engine, kSteps);
+    for (std::size_t step = 0; step < losses.size(); ++step)
+        ASSERT_TRUE(std::fabs(losses[step] - expected[step]) <= 1e-10 * expected.front()) << "step " << step;
+}
+
+// The parameters of all ranks of one data replica are the model's, with what is replicated and padded counted as the catalogue
+// says, and no rank holds more than its share.
+TEST(LayoutMatrix, EachRankHoldsItsShare) {
+    for (const topology::Grid& grid : grids()) {
+        train::EngineSetup setup = test::tiny_setup();
+        setup.grid = grid;
+        const auto backend = backend::make_cpu_backend(1);
+        train::Engine engine(setup, comm::ProcessGroups(runtime(), setup.grid, *backend), *backend);
+        const topology::Coordinates at = engine.groups().at;
+        const topology::Interval layers = engine.placement().layers[static_cast<std::size_t>(at.pipeline)].front();
+        double expected = 0;
+        for (const catalogue::Parameter& parameter : catalogue::make_catalogue(setup.model, grid.tensor)) {
+            const bool first = at.pipeline == 0, last = at.pipeline == grid.pipeline - 1;
+            const bool here = parameter.owner == catalogue::Owner::layer
+                                  ? layers.begin <= parameter.layer && parameter.layer < layers.end
+                              : parameter.owner == catalogue::Owner::embedding ? first
+                              : parameter.owner == catalogue::Owner::head      ? last
+                                                                               : first || last;
+            if (!here)
+                continue;
+            double elements = static_cast<double>(parameter.elements());
+            if (parameter.name == "embedding.word.weight") // 61 rows, padded to a multiple of 8 x TP
+                elements = static_cast<double>((61 + 8 * grid.tensor - 1) / (8 * grid.tensor) * (8 * grid.tensor)) * 16;
+            expected += parameter.split_axis >= 0 ? elements / grid.tensor : elements;
+        }
+        EXPECT_EQ(static_cast<double>(engine.parameters().local_elements()), expected) << grid.text();
+    }
+}
+
+// Forwards to another communicator, except for one call of a step (by number) or one channel of transfers.
+class Omitting : public comm::Communicator {
+  public:
+    Omitting(std::unique_ptr<comm::Communicator> inner, int omitted)
+        : Communicator(inner->name(), inner->world_ranks(), inner->rank()), inner_(std::move(inner)), omitted_(omitted) {}
+
+    void start_step() { calls_ = 0; }
+    int calls() const { return calls_; }
+
+  private:
+    bool omit() { return calls_++ == omitted_; }
+    void do_all_reduce(Tensor x, comm::ReduceOp op) override {
+        if (!omit())
+            inner_->all_reduce(x, op);
+    }
+    void do_reduce_scatter(const Tensor& from, Tensor to) override { inner_->reduce_scatter(from, to); }
+    void do_all_gather(const Tensor& from, Tensor to) override { inner_->all_gather(from, to); }
+    void do_broadcast(Tensor x, int root) override { inner_->broadcast(x, root); }
+    comm::Request do_send(const Tensor& x, int to, int channel) override {
+        return channel == omitted_ ? comm::Request{} : inner_->send(x, to, channel);
+    }
+    comm::Request do_receive(Tensor x, int from, int channel) override {
+        return channel == omitted_ ? comm::Request{} : inner_->receive(x, from, channel);
+    }
+    void do_wait(comm::Request& request) override { inner_->wait(request); }
+
+    std::unique_ptr<comm::Communicator> inner_;
+    int omitted_;
+    int calls_ = 0;
+};
+
+struct Omission {
+    std::vector<double> losses;
+    int calls = 0; // that the group saw in one step
+};
+
+Omission losses_without(std::unique_ptr<comm::Communicator> comm::ProcessGroups::* group, int omitted) {
+    train::EngineSetup setup = test::tiny_setup();
+    const int ranks = runtime().ranks();
+    setup.model.layers = 2;
+    setup.global_batch = setup.micro_batch * 2 * (ranks == 8 ? 2 : 1);
+    setup.grid = {2, ranks == 8 ? 2 : 1, 2};
+    if (group == &comm::ProcessGroups::data && ranks == 4)
+        setup.grid = {1, 2, 2};
+    const auto backend = backend::make_cpu_backend(1);
+    comm::ProcessGroups groups(runtime(), setup.grid, *backend);
+    auto replacement = std::make_unique<Omitting>(std::move(groups.*group), omitted);
+    Omitting& watched = *replacement;
+    groups.*group = std::move(replacement);
+    train::Engine engine(setup, std::move(groups), *backend);
+    engine.initialise_weights();
+    test::SyntheticBatches batches(setup, engine.groups().at.data);
+    Omission result;
+    for (int step = 0; step < 4; ++step) {
+        batches.start_step(step * setup.global_batch);
+        watched.start_step();
+        result.losses.push_back(engine.train_step(batches, 0.02).loss);
+    }
+    double most = watched.calls();
+    runtime().world().all_reduce({&most, 1}, comm::ReduceOp::max);
+    result.calls = static_cast<int>(most);
+    return result;
+}
+
+bool differ(const std::vector<double>& a, const std::vector<double>& b) {
+    double difference = 0;
+    for (std::size_t i = 0; i < a.size(); ++i)
+        difference = std::max(difference, std::fabs(a[i] - b[i]));
+    return difference > 1e-7; // NaN would be seen by the layout tests
+}
+
+TEST(Omissions, AnyCollectiveLeftOutChangesTheLosses) {
+    if (runtime().ranks() != 4)
+        GTEST_SKIP() << "runs on 4 ranks";
+    constexpr int kNone = -1;
+    using comm::ProcessGroups;
+    for (const auto group : {&ProcessGroups::tensor, &ProcessGroups::data, &ProcessGroups::embedding, &ProcessGroups::model}) {
+        const Omission whole = losses_without(group, kNone);
+        ASSERT_GT(whole.calls, 0);
+        for (int omitted = 0; omitted < whole.calls; ++omitted)
+            EXPECT_TRUE(differ(losses_without(group, omitted).losses, whole.losses)) << "collective " << omitted;
+    }
+    const Omission whole = losses_without(&ProcessGroups::pipeline, kNone);
+    for (const int channel : {0, 1}) // forward and backward transfers
+        EXPECT_TRUE(differ(losses_without(&ProcessGroups::pipeline, channel).losses, whole.losses)) << "channel " << channel;
+}
+
+} // namespace
+} // namespace trireme
