@@ -9,7 +9,9 @@
 namespace trireme::data {
 namespace {
 
-// simdjson pairs surrogates without looking at whether they form a pair; so escapes \ud800 to \udfff are
+constexpr const char* kUnpairedSurrogate = "an unpaired surrogate escape";
+
+// simdjson notices some of the surrogates that form no pair and takes others; so escapes \ud800 to \udfff are
 // checked here.
 bool has_unpaired_surrogate(std::string_view line) {
     const auto unit_at = [&](std::size_t at) -> std::uint32_t { // of "\uXXXX", 0 where there is none
@@ -64,8 +66,9 @@ std::span<const std::string_view> JsonlReader::read(std::string_view line, std::
     problem.clear();
     simdjson::dom::element root;
     if (const auto error = state_->parser.parse(line.data(), line.size(), false).get(root)) {
-        problem = error == simdjson::UTF8_ERROR ? "invalid UTF-8"
-                                                : concat("not JSON: ", simdjson::error_message(error));
+        problem = error == simdjson::UTF8_ERROR  ? "invalid UTF-8"
+                  : has_unpaired_surrogate(line) ? kUnpairedSurrogate
+                                                 : concat("not JSON: ", simdjson::error_message(error));
         return {};
     }
     simdjson::dom::object object;
@@ -74,7 +77,7 @@ std::span<const std::string_view> JsonlReader::read(std::string_view line, std::
         return {};
     }
     if (has_unpaired_surrogate(line)) {
-        problem = "an unpaired surrogate escape";
+        problem = kUnpairedSurrogate;
         return {};
     }
     for (std::size_t index = 0; index < state_->keys.size(); ++index) {
