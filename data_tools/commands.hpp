@@ -1,0 +1,59 @@
+// The sub-commands of trireme-data, one file each, and what their command lines share.
+#pragma once
+
+#include <boost/program_options.hpp>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "trireme/data/tokenizer.hpp"
+
+namespace trireme::data_tools {
+
+using Arguments = std::vector<std::string>; // what follows the name of the sub-command
+
+int collect(const Arguments& arguments);
+int train_bpe(const Arguments& arguments);
+int preprocess(const Arguments& arguments);
+int inspect(const Arguments& arguments);
+int tokenize(const Arguments& arguments);
+int detokenize(const Arguments& arguments);
+
+// Options as given, or nothing when --help was asked for and has been printed. `positional`, if not empty,
+// names the option that takes words without a name. Throws Error (usage).
+std::optional<boost::program_options::variables_map>
+parse_arguments(const Arguments& arguments, const std::string& usage,
+                const boost::program_options::options_description& options,
+                const std::string& positional = {});
+
+// --tokenizer-type, --vocab-file and --merge-file.
+void add_tokenizer_options(boost::program_options::options_description& options);
+bool names_tokenizer(const boost::program_options::variables_map& given);
+std::unique_ptr<data::Tokenizer> make_tokenizer(const boost::program_options::variables_map& given);
+
+// One line on a terminal that is written again and again; nothing in a file or a pipe.
+class ProgressLine {
+  public:
+    ProgressLine();
+    ~ProgressLine();
+    // Shows the text if half a second has gone by since the last one.
+    template <class MakeText>
+    void update(MakeText make_text) {
+        if (due())
+            show(make_text());
+    }
+    double seconds() const;
+
+  private:
+    bool due();
+    void show(const std::string& text);
+
+    bool on_terminal_;
+    double start_;
+    double shown_ = 0;
+    std::size_t width_ = 0;
+};
+
+} // namespace trireme::data_tools
