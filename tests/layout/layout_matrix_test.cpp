@@ -2,6 +2,7 @@
 // Every layout trains the same model. Losses of 20 steps with dropout, in every TP x PP x DP of this number of ranks, with
 // micro-batches of 1 and 2 and every way of recomputation, equal those of one rank alone to 1e-10 of their largest (fp64: only
 // the order of sums differs). Leaving out any one collective or transfer must change the losses.
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <gtest/gtest.h>
@@ -64,7 +65,7 @@ void expect_reference_losses(const train::EngineSetup& setup, double relative_bo
         ASSERT_TRUE(std::fabs(losses[step] - expected[step]) <= bound)
             << describe(setup) << ", step " << step << ": " << losses[step] << ", one rank: " << expected[step];
     // What the losses rest on: they move, so that equality means something.
-    ASSERT_GT(std::fabs(losses.front() - losses.back()), 0.5);
+    ASSERT_GT(losses.front() - losses.back(), 0.2);
 }
 
 const std::vector<Recompute> kRecomputes{{Recompute::Mode::none, 0},    {Recompute::Mode::selective, 0},
