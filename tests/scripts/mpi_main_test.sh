@@ -23,9 +23,11 @@ if ! { flags=$(mpicxx -showme:compile) && libs=$(mpicxx -showme:link); } 2>/dev/
     echo "ok mpi_main # SKIP needs open-mpi: this test asks its mpicxx for the flags"
     exit 0
 fi
+library=$(cd "$root" && realpath "${BUILD:-build}/libtrireme.a")
 # shellcheck disable=SC2086
-if ! ${CXX:-g++} -std=c++20 -O0 -pthread -DOMPI_SKIP_MPICXX=1 $flags tests/layout/sample_test.cpp \
-    "$root/tests/support/mpi_main.cpp" -o build/tests/layout/sample_test -lgtest $libs 2>compile.log; then
+if ! ${CXX:-g++} -std=c++20 -O0 -pthread -DOMPI_SKIP_MPICXX=1 -I"$root/include" -I"$root/src" -I"$root/tests" $flags \
+    tests/layout/sample_test.cpp "$root/tests/support/mpi_main.cpp" "$library" -o build/tests/layout/sample_test \
+    -lgtest $libs 2>compile.log; then
     not_ok "the sample compiles" "$(head -n 5 compile.log)"
     exit 1
 fi
