@@ -37,7 +37,7 @@ struct GradientBlocks {
   private:
     void block(std::int64_t q0, std::int64_t nq, std::int64_t k0, std::int64_t nk) {
         const std::int64_t dim = attention.head_dim;
-        const MatrixView<T> w{weights, kKeyBlock}, wt{weights, kKeyBlock, Transpose::yes};
+        const MatrixView<T> wt{weights, kKeyBlock, Transpose::yes};
         const MatrixView<T> g{grad_weights, kKeyBlock}, gt{grad_weights, kKeyBlock, Transpose::yes};
         gemm_serial<T>(nq, nk, dim, static_cast<T>(attention.scale), query.from(q0),
                        key.from(k0, Transpose::yes), T{0}, weights, kKeyBlock);

@@ -146,7 +146,7 @@ inline Vec<float> exp(const Vec<float>& x) {
     return x < kLowest ? splat(0.0F) : p;
 }
 inline Vec<double> exp(const Vec<double>& x) {
-    Vec<double> out;
+    Vec<double> out{};
     for (int lane = 0; lane < kLanes<double>; ++lane)
         out[lane] = std::exp(x[lane]);
     return out;

@@ -50,15 +50,15 @@ ThreadPool::~ThreadPool() {
         worker.join();
 }
 
-void ThreadPool::run(std::int64_t count, std::int64_t grain, Call call, const void* body) {
+void ThreadPool::run(std::int64_t count, std::int64_t grain, Call chunk, const void* body) {
     TRIREME_ASSERT(grain > 0, "grain ", grain);
     const std::int64_t chunks = divide_round_up(count, grain);
     if (chunks <= 1 || workers_.empty()) {
         for (std::int64_t begin = 0; begin < count; begin += grain)
-            call(body, begin, std::min(count, begin + grain), 0);
+            chunk(body, begin, std::min(count, begin + grain), 0);
         return;
     }
-    job_ = {call, body, count, grain, chunks};
+    job_ = {chunk, body, count, grain, chunks};
     pending_.store(chunks, std::memory_order_relaxed);
     unclaimed_.store(chunks, std::memory_order_release);
     epoch_.fetch_add(1, std::memory_order_release);

@@ -42,7 +42,7 @@ class ThreadPool {
         std::int64_t count = 0, grain = 0, chunks = 0;
     };
 
-    void run(std::int64_t count, std::int64_t grain, Call call, const void* body);
+    void run(std::int64_t count, std::int64_t grain, Call chunk, const void* body);
     void work_on_chunks(int worker);
     void worker_main(int worker);
 
