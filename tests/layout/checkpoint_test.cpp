@@ -1,0 +1,186 @@
+// ranks: 1 2 4 8
+// Checkpoints: a run that stops and resumes on the same layout gives the same bits as one that does not; on another layout the
+// same losses to 1e-10. Whatever the layout, the tensors of a checkpoint have the catalogue's names and global shapes.
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <gtest/gtest.h>
+
+#include "support/mpi_test.hpp"
+#include "support/tiny_model.hpp"
+#include "support/tolerance.hpp"
+#include "trireme/catalogue/catalogue.hpp"
+#include "trireme/checkpoint/checkpoint.hpp"
+#include "trireme/storage/file.hpp"
+
+namespace trireme {
+namespace {
+
+namespace fs = std::filesystem;
+using test::runtime;
+
+// A directory that all ranks share, removed at the end.
+class SharedDirectory {
+  public:
+    SharedDirectory() {
+        std::string path;
+        if (runtime().rank() == 0) {
+            std::string pattern = (fs::temp_directory_path() / "trireme-checkpoint-XXXXXX").string();
+            path = ::mkdtemp(pattern.data());
+        }
+        path_ = runtime().world().broadcast(path, 0);
+    }
+    ~SharedDirectory() {
+        runtime().world().barrier();
+        if (runtime().rank() == 0)
+            fs::remove_all(path_);
+    }
+    const fs::path& path() const { return path_; }
+
+  private:
+    fs::path path_;
+};
+
+std::vector<topology::Grid> grids() {
+    std::vector<topology::Grid> result;
+    for (const int tensor : {1, 2, 4})
+        for (const int pipeline : {1, 2, 4})
+            for (const int data : {1, 2})
+                if (tensor * pipeline * data == runtime().ranks())
+                    result.push_back({tensor, data, pipeline});
+    return result;
+}
+
+// An engine in a layout, and steps with it.
+struct TinyRun {
+    std::unique_ptr<backend::Backend> backend = backend::make_cpu_backend(1);
+    train::Engine engine;
+    test::SyntheticBatches batches;
+
+    explicit TinyRun(const train::EngineSetup& setup)
+        : engine(setup, comm::ProcessGroups(runtime(), setup.grid, *backend), *backend),
+          batches(setup, engine.groups().at.data) {
+        engine.initialise_weights();
+    }
+    std::vector<double> steps(std::int64_t begin, std::int64_t end) {
+        std::vector<double> losses;
+        for (std::int64_t step = begin; step < end; ++step) {
+            batches.start_step(step * engine.setup().global_batch);
+            losses.push_back(engine.train_step(batches, 0.02).loss);
+        }
+        return losses;
+    }
+    checkpoint::Model model() {
+        return {&engine.parameters(), &engine.optimizer(), backend.get(), &engine.groups()};
+    }
+};
+
+train::EngineSetup setup_for(const topology::Grid& grid, DType type) {
+    train::EngineSetup setup = test::tiny_setup();
+    setup.grid = grid;
+    setup.type = type;
+    return setup;
+}
+
+fs::path save(TinyRun& run, const fs::path& directory, std::int64_t iteration) {
+    checkpoint::State state;
+    state.iteration = iteration;
+    state.consumed_samples = iteration * run.engine.setup().global_batch;
+    state.optimizer_steps = run.engine.optimizer().steps();
+    state.options = "seed = 1234\n";
+    return checkpoint::save(directory, state, run.model());
+}
+
+void load(TinyRun& run, const fs::path& directory) {
+    const auto found = checkpoint::find_latest(directory);
+    ASSERT_TRUE(found);
+    checkpoint::load(*found, run.model());
+    run.engine.optimizer().set_steps(checkpoint::read_state(*found).optimizer_steps);
+}
+
+TEST(Checkpoint, ResumeGivesTheSameBits) {
+    for (const DType type : {DType::f32, DType::f64})
+        for (const topology::Grid& grid : grids()) {
+            const SharedDirectory directory;
+            TinyRun whole(setup_for(grid, type));
+            const std::vector<double> expected = whole.steps(0, 10);
+            TinyRun first(setup_for(grid, type));
+            first.steps(0, 5);
+            save(first, directory.path(), 5);
+            TinyRun second(setup_for(grid, type));
+            ASSERT_NO_FATAL_FAILURE(load(second, directory.path()));
+            EXPECT_EQ(second.steps(5, 10), std::vector<double>(expected.begin() + 5, expected.end())) << grid.text();
+        }
+}
+
+TEST(Checkpoint, AnyLayoutReadsAnyLayout) {
+    const std::vector<topology::Grid> all = grids();
+    for (std::size_t i = 0; i < all.size(); ++i) {
+        const topology::Grid &from = all[i], &to = all[(i + 1) % all.size()];
+        const SharedDirectory directory;
+        TinyRun first(setup_for(from, DType::f64));
+        first.steps(0, 5);
+        save(first, directory.path(), 5);
+        const std::vector<double> expected = first.steps(5, 10);
+        TinyRun second(setup_for(to, DType::f64));
+        ASSERT_NO_FATAL_FAILURE(load(second, directory.path()));
+        EXPECT_TRUE(test::within(second.steps(5, 10), expected, 1e-10L * expected.front()))
+            << from.text() << " -> " << to.text();
+    }
+}
+
+TEST(Checkpoint, HoldsTheCatalogue) {
+    const topology::Grid grid = grids().back();
+    const SharedDirectory directory;
+    TinyRun run(setup_for(grid, DType::f32));
+    run.steps(0, 1);
+    const fs::path path = save(run, directory.path(), 1);
+    EXPECT_EQ(path.filename(), "iter_0000001");
+    storage::File view = storage::File::open_alone(path / "checkpoint.h5"); // follows the links
+    for (const catalogue::Parameter& parameter : catalogue::make_catalogue(run.engine.setup().model, 1))
+        for (const char* group : {"/parameters/", "/first_moment/", "/second_moment/"}) {
+            EXPECT_EQ(view.info(group + parameter.name).shape, parameter.shape) << parameter.name;
+            EXPECT_EQ(view.info(group + parameter.name).type, DType::f32);
+        }
+    EXPECT_EQ(view.names("/parameters").size(), catalogue::make_catalogue(run.engine.setup().model, 1).size());
+}
+
+TEST(Checkpoint, AnotherModelIsRefused) {
+    const SharedDirectory directory;
+    const topology::Grid grid = grids().front();
+    TinyRun run(setup_for(grid, DType::f32));
+    save(run, directory.path(), 3);
+    train::EngineSetup wider = setup_for(grid, DType::f32);
+    wider.model.ffn = 64;
+    TinyRun other(wider);
+    try {
+        load(other, directory.path());
+        ADD_FAILURE() << "loaded";
+    } catch (const Error& error) {
+        EXPECT_EQ(error.category(), ErrorCategory::checkpoint);
+        EXPECT_NE(error.message().find("layers.0.mlp.up.weight: [32, 16] in the checkpoint, [64, 16] by the options"),
+                  std::string::npos)
+            << error.message();
+    }
+}
+
+TEST(Checkpoint, SavingAgainReplaces) {
+    const SharedDirectory directory;
+    const topology::Grid grid = grids().front();
+    TinyRun run(setup_for(grid, DType::f64));
+    save(run, directory.path(), 7);
+    run.steps(0, 2);
+    save(run, directory.path(), 7);
+    const std::vector<double> expected = run.steps(2, 4);
+    TinyRun second(setup_for(grid, DType::f64));
+    ASSERT_NO_FATAL_FAILURE(load(second, directory.path()));
+    EXPECT_EQ(second.steps(2, 4), expected);
+    runtime().world().barrier();
+    std::size_t entries = 0;
+    for ([[maybe_unused]] const auto& entry : fs::directory_iterator(directory.path()))
+        ++entries;
+    EXPECT_EQ(entries, 2u) << "the checkpoint and the marker, nothing else";
+}
+
+} // namespace
+} // namespace trireme
