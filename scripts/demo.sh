@@ -27,10 +27,14 @@ if [[ -n ${DEMO_TEXT:-} ]]; then
     [[ -d $DEMO_TEXT ]] || fail "DEMO_TEXT=$DEMO_TEXT is not a directory"
     text=("$DEMO_TEXT")
 else
+    # Prose first; code only where documentation was stripped from the machine, as in some container images.
     text=()
-    # Prose first: collect stops when it has enough.
-    for folder in /usr/share/common-licenses /usr/share/doc /usr/share/perl /usr/share/info; do
+    for folder in /usr/share/common-licenses /usr/share/doc; do
         [[ ! -d $folder ]] || text+=("$folder")
+    done
+    for folder in /usr/share/perl /usr/share/perl5 /usr/share/info; do
+        [[ ${#text[@]} -gt 0 && $(du -skc "${text[@]}" | tail -n 1 | cut -f 1) -gt 12000 ]] || [[ ! -d $folder ]] ||
+            text+=("$folder")
     done
     [[ ${#text[@]} -gt 0 ]] || fail "no documentation below /usr/share; name a folder with text: make demo DEMO_TEXT=DIR"
 fi
