@@ -3,7 +3,7 @@
 # and a data set, a small GPT learns from it on 4 MPI ranks as TP 2 x PP 2, stops half-way, goes on as
 # TP 1 x PP 2 x DP 2 from the checkpoint, and continues a prompt.
 #   DEMO_TEXT=DIR     learn from the text files below DIR instead of this machine's documentation
-#   DEMO_ITERS=N      training steps in all (even; default 400)
+#   DEMO_ITERS=N      training steps in all (a multiple of 20; default 1000)
 #   DEMO_PROMPT=TEXT  what to continue
 # Everything lands in build/demo and is replaced by the next demo.
 set -euo pipefail
@@ -11,7 +11,7 @@ set -euo pipefail
 build=${BUILD:-build}
 demo=$build/demo
 mpirun=${MPIRUN:-mpirun}
-iters=${DEMO_ITERS:-400}
+iters=${DEMO_ITERS:-1000}
 prompt=${DEMO_PROMPT:-This program is free software}
 # shellcheck source=scripts/mpi_environment.sh
 . "$(dirname "${BASH_SOURCE[0]}")/mpi_environment.sh"
@@ -23,14 +23,20 @@ fail() {
 [[ $iters =~ ^[0-9]+$ && $iters -ge 40 && $((iters % 20)) == 0 ]] ||
     fail "DEMO_ITERS=$iters: a multiple of 20 from 40 up is meant"
 half=$((iters / 2))
+# A twentieth divides the half and the whole, so that both have a logged and an evaluated loss.
+interval=$((iters / 20))
 if [[ -n ${DEMO_TEXT:-} ]]; then
     [[ -d $DEMO_TEXT ]] || fail "DEMO_TEXT=$DEMO_TEXT is not a directory"
     text=("$DEMO_TEXT")
 else
+    # Prose first; code only where documentation was stripped from the machine, as in some container images.
     text=()
-    # Prose first: collect stops when it has enough.
-    for folder in /usr/share/common-licenses /usr/share/doc /usr/share/perl /usr/share/info; do
+    for folder in /usr/share/common-licenses /usr/share/doc; do
         [[ ! -d $folder ]] || text+=("$folder")
+    done
+    for folder in /usr/share/perl /usr/share/perl5 /usr/share/info; do
+        [[ ${#text[@]} -gt 0 && $(du -skc "${text[@]}" | tail -n 1 | cut -f 1) -gt 12000 ]] || [[ ! -d $folder ]] ||
+            text+=("$folder")
     done
     [[ ${#text[@]} -gt 0 ]] || fail "no documentation below /usr/share; name a folder with text: make demo DEMO_TEXT=DIR"
 fi
@@ -63,7 +69,7 @@ model=(--num-layers 4 --hidden-size 192 --num-attention-heads 6 --seq-length 128
     --lr 2e-3 --min-lr 2e-4 --lr-decay-style cosine --lr-warmup-iters 20 --weight-decay 0.01 --clip-grad 1.0
     --train-iters "$iters" --data-path "$demo/text_text_document" --split "95,5,0"
     --tokenizer-type GPT2BPETokenizer --vocab-file "$demo/vocab.json" --merge-file "$demo/merges.txt"
-    --log-interval 20 --eval-interval 20 --eval-iters 4 --save "$checkpoints" --load "$checkpoints" --save-interval "$half")
+    --log-interval "$interval" --eval-interval "$interval" --eval-iters 4 --save "$checkpoints" --load "$checkpoints" --save-interval "$half")
 step "train on 4 ranks, tensor parallel 2 x pipeline parallel 2, and stop at step $half" \
     "$mpirun" "${MPIRUN_FLAGS[@]}" -np 4 "$build/bin/trireme" pretrain "${model[@]}" \
     --tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 --exit-interval "$half"
