@@ -53,10 +53,11 @@ int run(options::Command command, const std::vector<std::string>& arguments, com
         environment.launcher = runtime.started_by();
         environment.ranks_on_node = runtime.ranks_on_node();
         environment.cores_on_node = std::max(1u, std::thread::hardware_concurrency());
-        resolved = options::resolve(options::parse(command, arguments, inherited_options(command, arguments)), environment);
+        resolved = options::resolve(options::parse(command, arguments, inherited_options(command, arguments)),
+                                    environment);
     });
-    const comm::Watchdog watchdog(runtime,
-                                  std::chrono::duration<double>(resolved.machine.distributed_timeout).count());
+    const comm::Watchdog watchdog(
+        runtime, std::chrono::duration<double>(resolved.machine.distributed_timeout).count());
     switch (command) {
     case options::Command::pretrain:
         return train::pretrain(resolved, runtime);
@@ -77,7 +78,8 @@ std::optional<options::Command> command_named(const std::string& name) {
     return std::nullopt;
 }
 
-int run_as_one_of_many(int argc, char** argv, options::Command command, const std::vector<std::string>& arguments) {
+int run_as_one_of_many(int argc, char** argv, options::Command command,
+                       const std::vector<std::string>& arguments) {
     comm::Runtime runtime(argc, argv);
     try {
         return run(command, arguments, runtime);
@@ -99,7 +101,8 @@ int dispatch(int argc, char** argv) {
         return info();
     const std::optional<options::Command> command = command_named(name);
     if (!command)
-        throw Error(ErrorCategory::usage, name.empty() ? "no command was given" : concat("there is no command ", name),
+        throw Error(ErrorCategory::usage,
+                    name.empty() ? "no command was given" : concat("there is no command ", name),
                     {"try: trireme --help"});
     if (options::parse(*command, arguments).help_requested) {
         std::cout << options::help_text(*command);

@@ -45,7 +45,9 @@ Descriptor open_to_read(const std::filesystem::path& path, ErrorCategory categor
 
 } // namespace
 
-std::string system_reason() { return std::error_code(errno, std::generic_category()).message(); }
+std::string system_reason() {
+    return std::error_code(errno, std::generic_category()).message();
+}
 
 std::string read_file(const std::filesystem::path& path, ErrorCategory category) {
     const MappedFile file(path, category);
@@ -56,7 +58,8 @@ std::string read_file(const std::filesystem::path& path, ErrorCategory category)
 void sync_directory(const std::filesystem::path& directory) {
     const Descriptor file(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (file.get() < 0 || ::fsync(file.get()) != 0)
-        throw Error(ErrorCategory::output, concat("cannot sync directory ", directory.string(), ": ", system_reason()));
+        throw Error(ErrorCategory::output,
+                    concat("cannot sync directory ", directory.string(), ": ", system_reason()));
 }
 
 void publish_file(const std::filesystem::path& path, std::string_view content) {

@@ -15,14 +15,16 @@ constexpr int kReplicated = -1;
 class Builder {
   public:
     Builder(const ModelConfig& config, int tensor_size)
-        : config_(config), residual_std_(config.init_std / std::sqrt(2.0 * static_cast<double>(config.layers))),
+        : config_(config),
+          residual_std_(config.init_std / std::sqrt(2.0 * static_cast<double>(config.layers))),
           padded_vocabulary_(padded_vocabulary(config, tensor_size)) {}
 
     std::vector<Parameter> build() {
-        matrix("embedding.word.weight", Owner::tied, {config_.vocabulary, config_.hidden}, 0, config_.init_std);
-        parameters_.back().padded_extent = padded_vocabulary_;
-        matrix("embedding.position.weight", Owner::embedding, {config_.max_positions, config_.hidden}, kReplicated,
+        matrix("embedding.word.weight", Owner::tied, {config_.vocabulary, config_.hidden}, 0,
                config_.init_std);
+        parameters_.back().padded_extent = padded_vocabulary_;
+        matrix("embedding.position.weight", Owner::embedding, {config_.max_positions, config_.hidden},
+               kReplicated, config_.init_std);
         for (std::int64_t layer = 0; layer < config_.layers; ++layer)
             add_layer(layer);
         norm("final_norm", Owner::head);
@@ -38,14 +40,17 @@ class Builder {
         const std::pair<const char*, std::int64_t> projections[] = {
             {"query", config_.heads}, {"key", config_.groups}, {"value", config_.groups}};
         for (const auto& [what, heads] : projections) {
-            matrix(concat("attention.", what, ".weight"), Owner::layer, {heads, head_dim, hidden}, 0, config_.init_std);
+            matrix(concat("attention.", what, ".weight"), Owner::layer, {heads, head_dim, hidden}, 0,
+                   config_.init_std);
             parameters_.back().pack = "attention.query_key_value.weight";
         }
         for (const auto& [what, heads] : projections) {
-            vector(concat("attention.", what, ".bias"), Owner::layer, {heads, head_dim}, 0, Initialisation::zeros);
+            vector(concat("attention.", what, ".bias"), Owner::layer, {heads, head_dim}, 0,
+                   Initialisation::zeros);
             parameters_.back().pack = "attention.query_key_value.bias";
         }
-        matrix("attention.projection.weight", Owner::layer, {hidden, config_.heads, head_dim}, 1, residual_std_);
+        matrix("attention.projection.weight", Owner::layer, {hidden, config_.heads, head_dim}, 1,
+               residual_std_);
         vector("attention.projection.bias", Owner::layer, {hidden}, kReplicated, Initialisation::zeros);
         norm("mlp_norm", Owner::layer);
         matrix("mlp.up.weight", Owner::layer, {config_.ffn, hidden}, 0, config_.init_std);
@@ -66,7 +71,8 @@ class Builder {
         vector(name + ".bias", owner, {config_.hidden}, kReplicated, Initialisation::zeros);
     }
 
-    void matrix(const std::string& name, Owner owner, std::vector<std::int64_t> shape, int split_axis, double deviation) {
+    void matrix(const std::string& name, Owner owner, std::vector<std::int64_t> shape, int split_axis,
+                double deviation) {
         add(name, owner, std::move(shape), split_axis, Initialisation::normal);
         parameters_.back().standard_deviation = deviation;
         parameters_.back().decays = true;
@@ -100,7 +106,9 @@ std::int64_t padded_vocabulary(const ModelConfig& config, int tensor_size) {
     return round_up(config.vocabulary, config.vocabulary_multiple * tensor_size);
 }
 
-std::int64_t Parameter::elements() const { return topology::Box::whole(shape).elements(); }
+std::int64_t Parameter::elements() const {
+    return topology::Box::whole(shape).elements();
+}
 
 std::vector<Parameter> make_catalogue(const ModelConfig& config, int tensor_size) {
     return Builder(config, tensor_size).build();
@@ -113,7 +121,8 @@ Shard shard(const Parameter& parameter, int tensor_size, int tensor_rank) {
     const auto axis = static_cast<std::size_t>(parameter.split_axis);
     const std::int64_t extent = parameter.shape[axis];
     const std::int64_t padded = parameter.padded_extent > 0 ? parameter.padded_extent : extent;
-    TRIREME_ASSERT(padded % tensor_size == 0, parameter.name, ": ", padded, " does not divide by TP ", tensor_size);
+    TRIREME_ASSERT(padded % tensor_size == 0, parameter.name, ": ", padded, " does not divide by TP ",
+                   tensor_size);
     TRIREME_ASSERT(padded == extent || axis == 0, parameter.name, ": padding lies on axis 0 only");
     result.box.axes[axis] = topology::part(extent, padded, tensor_size, tensor_rank);
     std::vector<std::int64_t> local(parameter.shape);
@@ -134,7 +143,8 @@ double flops_per_token(const ModelConfig& config, AttentionFlops attention) {
     const auto query = static_cast<double>(config.heads * config.head_dim);
     const auto key_value = static_cast<double>(2 * config.groups * config.head_dim);
     const auto layers = static_cast<double>(config.layers);
-    const double layer_parameters = hidden * (query + key_value) + query * hidden + 2 * hidden * static_cast<double>(config.ffn);
+    const double layer_parameters =
+        hidden * (query + key_value) + query * hidden + 2 * hidden * static_cast<double>(config.ffn);
     const double logits_parameters = hidden * static_cast<double>(config.vocabulary);
     const double scores = 12 * layers * query * static_cast<double>(config.sequence);
     return 6 * (layers * layer_parameters + logits_parameters) +

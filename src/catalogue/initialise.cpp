@@ -1,5 +1,5 @@
-// Initial values: each element is a function of (seed, parameter name, global element), so every layout starts from the same
-// model and no rank draws what another holds.
+// Initial values: each element is a function of (seed, parameter name, global element), so every layout
+// starts from the same model and no rank draws what another holds.
 #include <algorithm>
 #include <cmath>
 #include <numbers>
@@ -38,7 +38,8 @@ class NormalStream {
             philox4x32({static_cast<std::uint32_t>(number), static_cast<std::uint32_t>(number >> 32),
                         static_cast<std::uint32_t>(hash_), static_cast<std::uint32_t>(hash_ >> 32)},
                        key_);
-        const double radius = std::sqrt(-2 * std::log1p(-uniform_double(words[0], words[1]))); // log(1 - u): u < 1
+        const double radius =
+            std::sqrt(-2 * std::log1p(-uniform_double(words[0], words[1]))); // log(1 - u): u < 1
         const double angle = 2 * std::numbers::pi * uniform_double(words[2], words[3]);
         pair_ = pair;
         even_ = radius * std::cos(angle);
@@ -68,8 +69,9 @@ void initialise_as(const Parameter& parameter, const Shard& shard, std::uint64_t
             global = global * parameter.shape[i] + axes[i].begin + at[i];
             position = position * shard.local[axis] + at[i];
         }
-        const double value =
-            parameter.initialisation == Initialisation::ones ? 1.0 : parameter.standard_deviation * normal(global);
+        const double value = parameter.initialisation == Initialisation::ones
+                                 ? 1.0
+                                 : parameter.standard_deviation * normal(global);
         local[static_cast<std::size_t>(position)] = static_cast<T>(value);
         for (int axis = rank - 1; axis >= 0; --axis) {
             const auto i = static_cast<std::size_t>(axis);
@@ -83,8 +85,8 @@ void initialise_as(const Parameter& parameter, const Shard& shard, std::uint64_t
 } // namespace
 
 void initialise(const Parameter& parameter, const Shard& shard, std::uint64_t seed, Tensor local) {
-    TRIREME_ASSERT(local.shape() == shard.local, parameter.name, ": a tensor of ", local.shape().text(), " for a shard of ",
-                   shard.local.text());
+    TRIREME_ASSERT(local.shape() == shard.local, parameter.name, ": a tensor of ", local.shape().text(),
+                   " for a shard of ", shard.local.text());
     if (local.type() == DType::f64)
         initialise_as(parameter, shard, seed, local.values<double>());
     else

@@ -27,14 +27,17 @@ storage::File open_index(const std::filesystem::path& checkpoint) {
     const std::int64_t version = file.read_integer("/format_version");
     if (version > kFormatVersion)
         throw Error(ErrorCategory::checkpoint,
-                    concat(checkpoint.string(), " has format version ", version, ", this program reads up to ", kFormatVersion),
-                    {concat("written by ", file.read_text("/program")), "try: that version of trireme or a later one"});
+                    concat(checkpoint.string(), " has format version ", version,
+                           ", this program reads up to ", kFormatVersion),
+                    {concat("written by ", file.read_text("/program")),
+                     "try: that version of trireme or a later one"});
     return file;
 }
 
 } // namespace
 
-void write_index(const std::filesystem::path& checkpoint, const State& state, const std::vector<TensorEntry>& tensors) {
+void write_index(const std::filesystem::path& checkpoint, const State& state,
+                 const std::vector<TensorEntry>& tensors) {
     storage::File file = storage::File::create_alone(checkpoint / kIndexFile);
     file.write_integer("/format_version", kFormatVersion);
     file.write_text("/program", concat("trireme ", build_info().version, " (", build_info().commit, ")"));
@@ -75,7 +78,8 @@ std::map<std::string, TensorEntry> read_index_tensors(const std::filesystem::pat
         std::istringstream fields(line);
         TensorEntry tensor;
         if (!(fields >> tensor.name >> tensor.stage))
-            throw Error(ErrorCategory::checkpoint, concat(checkpoint.string(), ": the table of tensors has a damaged line"),
+            throw Error(ErrorCategory::checkpoint,
+                        concat(checkpoint.string(), ": the table of tensors has a damaged line"),
                         {concat("'", line, "'")});
         for (std::int64_t extent = 0; fields >> extent;)
             tensor.shape.push_back(extent);

@@ -1,5 +1,6 @@
-// checkpoint.h5: the small file of a checkpoint. It holds format version, options, counters and the table of tensors, by which
-// a loader finds the stage file of each, and links all tensors into one view for h5py and h5dump.
+// checkpoint.h5: the small file of a checkpoint. It holds format version, options, counters and the table of
+// tensors, by which a loader finds the stage file of each, and links all tensors into one view for h5py and
+// h5dump.
 #pragma once
 
 #include <map>
@@ -17,7 +18,8 @@ struct TensorEntry {
 };
 
 // Written by one rank. Throws Error (output).
-void write_index(const std::filesystem::path& checkpoint, const State& state, const std::vector<TensorEntry>& tensors);
+void write_index(const std::filesystem::path& checkpoint, const State& state,
+                 const std::vector<TensorEntry>& tensors);
 
 // Throws Error (checkpoint): not readable, another format version.
 State read_index_state(const std::filesystem::path& checkpoint);

@@ -1,4 +1,5 @@
-// Finds and loads checkpoints. Each rank opens the stage files that hold what it needs and reads its own boxes.
+// Finds and loads checkpoints. Each rank opens the stage files that hold what it needs and reads its own
+// boxes.
 #include <charconv>
 #include <functional>
 #include <map>
@@ -47,30 +48,34 @@ class StageFiles {
 void check_shapes(const fs::path& checkpoint, const std::map<std::string, TensorEntry>& tensors,
                   const model::ParameterSetup& setup) {
     std::vector<std::string> wrong;
-    const std::vector<catalogue::Parameter> wanted = catalogue::make_catalogue(setup.config, setup.grid.tensor);
+    const std::vector<catalogue::Parameter> wanted =
+        catalogue::make_catalogue(setup.config, setup.grid.tensor);
     for (const catalogue::Parameter& parameter : wanted) {
         const auto found = tensors.find(parameter.name);
         if (found == tensors.end())
             wrong.push_back(concat(parameter.name, ": not in the checkpoint"));
         else if (found->second.shape != parameter.shape)
-            wrong.push_back(concat(parameter.name, ": ", Shape(found->second.shape).text(), " in the checkpoint, ",
-                                   Shape(parameter.shape).text(), " by the options"));
+            wrong.push_back(concat(parameter.name, ": ", Shape(found->second.shape).text(),
+                                   " in the checkpoint, ", Shape(parameter.shape).text(), " by the options"));
     }
     if (wrong.empty() && tensors.size() > wanted.size())
-        wrong.push_back(concat("it has ", tensors.size(), " tensors, the model by the options ", wanted.size()));
+        wrong.push_back(
+            concat("it has ", tensors.size(), " tensors, the model by the options ", wanted.size()));
     if (wrong.empty())
         return;
     constexpr std::size_t kShown = 5;
-    std::vector<std::string> details(wrong.begin(), wrong.begin() + static_cast<std::ptrdiff_t>(std::min(kShown, wrong.size())));
+    std::vector<std::string> details(
+        wrong.begin(), wrong.begin() + static_cast<std::ptrdiff_t>(std::min(kShown, wrong.size())));
     if (wrong.size() > kShown)
         details.push_back(concat("and ", wrong.size() - kShown, " more"));
-    details.push_back("try: the options that it was trained with (h5dump -d /options " + (checkpoint / kIndexFile).string() +
-                      "), or another --load");
-    throw Error(ErrorCategory::checkpoint, concat(checkpoint.string(), " is of another model"), std::move(details));
+    details.push_back("try: the options that it was trained with (h5dump -d /options " +
+                      (checkpoint / kIndexFile).string() + "), or another --load");
+    throw Error(ErrorCategory::checkpoint, concat(checkpoint.string(), " is of another model"),
+                std::move(details));
 }
 
-void read_group(StageFiles& files, const std::map<std::string, TensorEntry>& tensors, const char* group, const Model& model,
-                const std::function<Tensor(const model::HeldParameter&)>& tensor_of) {
+void read_group(StageFiles& files, const std::map<std::string, TensorEntry>& tensors, const char* group,
+                const Model& model, const std::function<Tensor(const model::HeldParameter&)>& tensor_of) {
     std::vector<std::byte> staging;
     for (const model::HeldParameter& held : model.parameters->held()) {
         if (held.shard.box.empty())
@@ -91,18 +96,22 @@ std::optional<fs::path> find_latest(const fs::path& directory) {
     std::error_code failure;
     if (!fs::exists(marker, failure)) {
         if (failure)
-            throw Error(ErrorCategory::checkpoint, concat("cannot look into ", directory.string(), ": ", failure.message()));
+            throw Error(ErrorCategory::checkpoint,
+                        concat("cannot look into ", directory.string(), ": ", failure.message()));
         return std::nullopt;
     }
     const fs::path checkpoint = directory / iteration_name(parse_marker(marker));
     if (!fs::exists(checkpoint / kIndexFile, failure))
-        throw Error(ErrorCategory::checkpoint, concat(marker.string(), " names a checkpoint that is not there"),
+        throw Error(ErrorCategory::checkpoint,
+                    concat(marker.string(), " names a checkpoint that is not there"),
                     {concat("expected: ", (checkpoint / kIndexFile).string()),
                      "try: restore the directory, or write the number of one that exists into the marker"});
     return checkpoint;
 }
 
-State read_state(const fs::path& checkpoint) { return read_index_state(checkpoint); }
+State read_state(const fs::path& checkpoint) {
+    return read_index_state(checkpoint);
+}
 
 void load(const fs::path& checkpoint, const Model& model) {
     const comm::PhaseScope phase("loading a checkpoint");

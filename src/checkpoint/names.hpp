@@ -20,7 +20,11 @@ inline std::string numbered(const char* format, std::int64_t number) {
     std::snprintf(text, sizeof text, format, static_cast<long long>(number));
     return text;
 }
-inline std::string iteration_name(std::int64_t iteration) { return numbered("iter_%07lld", iteration); }
-inline std::string stage_name(std::int64_t stage) { return numbered("stage_%03lld.h5", stage); }
+inline std::string iteration_name(std::int64_t iteration) {
+    return numbered("iter_%07lld", iteration);
+}
+inline std::string stage_name(std::int64_t stage) {
+    return numbered("stage_%03lld.h5", stage);
+}
 
 } // namespace trireme::checkpoint

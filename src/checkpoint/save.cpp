@@ -15,7 +15,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The directory that a checkpoint is written into; gone again with all in it unless it was published. Rank 0's.
+// The directory that a checkpoint is written into; gone again with all in it unless it was published. Rank
+// 0's.
 class PartialDirectory {
   public:
     explicit PartialDirectory(fs::path path) : path_(std::move(path)) {
@@ -23,7 +24,8 @@ class PartialDirectory {
         fs::remove_all(path_, failure); // what an interrupted save left
         fs::create_directories(path_, failure);
         if (failure)
-            throw Error(ErrorCategory::output, concat("cannot create ", path_.string(), ": ", failure.message()),
+            throw Error(ErrorCategory::output,
+                        concat("cannot create ", path_.string(), ": ", failure.message()),
                         {"try: check rights and room of the --save directory (ls -ld, df)"});
     }
     PartialDirectory(const PartialDirectory&) = delete;
@@ -45,8 +47,8 @@ class PartialDirectory {
         if (!failure)
             fs::rename(path_, final, failure);
         if (failure)
-            throw Error(ErrorCategory::output, concat("cannot rename ", path_.string(), " to ", final.string(), ": ",
-                                                      failure.message()));
+            throw Error(ErrorCategory::output, concat("cannot rename ", path_.string(), " to ",
+                                                      final.string(), ": ", failure.message()));
         path_.clear();
         sync_directory(final.parent_path());
         fs::remove_all(aside, failure);
@@ -84,7 +86,8 @@ void write_group(storage::File& file, const char* group, const Model& model,
         const std::string name = group + held.parameter.name;
         file.create_dataset(name, held.parameter.shape, tensor.type());
         // Data ranks hold the same, tensor ranks too where nothing is cut: one writes.
-        const bool writes = at.data == 0 && (held.parameter.split_axis >= 0 || at.tensor == 0) && !held.shard.box.empty();
+        const bool writes =
+            at.data == 0 && (held.parameter.split_axis >= 0 || at.tensor == 0) && !held.shard.box.empty();
         if (!writes) {
             file.write(name, {});
             continue;
@@ -103,8 +106,12 @@ void write_stage(const fs::path& path, const Model& model) {
     const auto weight = [&](const model::HeldParameter& held) { return model.parameters->weight(held); };
     write_group(file, kParameters, model, weight);
     if (model.optimizer != nullptr) {
-        const auto first = [&](const model::HeldParameter& held) { return model.optimizer->first_moment(held); };
-        const auto second = [&](const model::HeldParameter& held) { return model.optimizer->second_moment(held); };
+        const auto first = [&](const model::HeldParameter& held) {
+            return model.optimizer->first_moment(held);
+        };
+        const auto second = [&](const model::HeldParameter& held) {
+            return model.optimizer->second_moment(held);
+        };
         write_group(file, kFirstMoment, model, first);
         write_group(file, kSecondMoment, model, second);
     }

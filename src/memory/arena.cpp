@@ -15,8 +15,9 @@ Arena::Arena(const Plan& plan, Allocator& allocator) : allocator_(&allocator), v
 }
 
 Arena::Arena(Arena&& other) noexcept
-    : allocator_(other.allocator_), data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)),
-      offsets_(std::move(other.offsets_)), views_(std::move(other.views_)) {}
+    : allocator_(other.allocator_), data_(std::exchange(other.data_, nullptr)),
+      bytes_(std::exchange(other.bytes_, 0)), offsets_(std::move(other.offsets_)),
+      views_(std::move(other.views_)) {}
 
 Arena& Arena::operator=(Arena&& other) noexcept {
     if (this != &other) {
@@ -37,7 +38,8 @@ Arena::~Arena() {
 Tensor Arena::tensor(Item item) const {
     if (item.index < 0)
         return {};
-    TRIREME_ASSERT(static_cast<std::size_t>(item.index) < views_.size(), "item ", item.index, " of another plan");
+    TRIREME_ASSERT(static_cast<std::size_t>(item.index) < views_.size(), "item ", item.index,
+                   " of another plan");
     const Plan::View& view = views_[static_cast<std::size_t>(item.index)];
     return {data_ + offsets_[static_cast<std::size_t>(view.entry)], view.shape, view.type};
 }

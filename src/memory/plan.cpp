@@ -10,8 +10,8 @@
 namespace trireme::memory {
 
 std::string_view name(Category category) {
-    constexpr std::array<std::string_view, kCategories> kNames{"weights", "gradients", "optimizer", "activations",
-                                                               "logits",  "buffers",   "workspace"};
+    constexpr std::array<std::string_view, kCategories> kNames{
+        "weights", "gradients", "optimizer", "activations", "logits", "buffers", "workspace"};
     return kNames[static_cast<std::size_t>(category)];
 }
 
@@ -38,8 +38,8 @@ Item Plan::share(Category category, const std::string& name, const Shape& shape,
 }
 
 const Plan::Entry& Plan::entry(Item item) const {
-    TRIREME_ASSERT(item.index >= 0 && static_cast<std::size_t>(item.index) < views_.size(), "item ", item.index,
-                   " of another plan");
+    TRIREME_ASSERT(item.index >= 0 && static_cast<std::size_t>(item.index) < views_.size(), "item ",
+                   item.index, " of another plan");
     return entries_[static_cast<std::size_t>(views_[static_cast<std::size_t>(item.index)].entry)];
 }
 

@@ -15,18 +15,16 @@ HeadActivations<Item> Head::plan_activations(memory::Plan& plan, const std::stri
     const auto add = [&](const char* what, const Shape& shape, DType of) {
         return plan.add(Category::activations, concat(name, " ", what), shape, of);
     };
-    return {add("head input", Shape{d_.T, d_.B, d_.C}, type),
-            add("final norm mean", Shape{d_.n}, stat),
-            add("final norm rstd", Shape{d_.n}, stat),
-            add("final norm", Shape{d_.n, d_.C}, type),
-            add("logits maximum", Shape{d_.n}, stat),
-            add("logits sums", Shape{2, d_.n}, stat),
+    return {add("head input", Shape{d_.T, d_.B, d_.C}, type), add("final norm mean", Shape{d_.n}, stat),
+            add("final norm rstd", Shape{d_.n}, stat),        add("final norm", Shape{d_.n, d_.C}, type),
+            add("logits maximum", Shape{d_.n}, stat),         add("logits sums", Shape{2, d_.n}, stat),
             add("targets", Shape{d_.n}, DType::i32)};
 }
 
 void Head::plan_shared(memory::Plan& plan) {
     logits_item_ = plan.add(Category::logits, "logits and their gradient", Shape{d_.n, d_.V}, setup_.type);
-    grad_norm_item_ = plan.share(Category::activations, "gradient of final norm", Shape{d_.n, d_.C}, setup_.type);
+    grad_norm_item_ =
+        plan.share(Category::activations, "gradient of final norm", Shape{d_.n, d_.C}, setup_.type);
     loss_item_ = plan.add(Category::buffers, "loss", Shape{1}, statistics_type(setup_.type));
 }
 
@@ -53,8 +51,8 @@ void Head::begin() {
 
 void Head::forward(const HeadActivations<Tensor>& kept, std::int64_t micro_batch, Mode mode) {
     backend::Operations& ops = machinery_.backend->compute();
-    ops.layer_norm_forward(kept.input.reshaped(Shape{d_.n, d_.C}), norm_.weight, norm_.bias, setup_.config.norm_epsilon,
-                           kept.norm, kept.norm_mean, kept.norm_rstd);
+    ops.layer_norm_forward(kept.input.reshaped(Shape{d_.n, d_.C}), norm_.weight, norm_.bias,
+                           setup_.config.norm_epsilon, kept.norm, kept.norm_mean, kept.norm_rstd);
     ops.linear_forward(kept.norm, word_, {}, logits_);
     logits_of_ = micro_batch;
     if (mode == Mode::infer)
@@ -66,21 +64,23 @@ void Head::forward(const HeadActivations<Tensor>& kept, std::int64_t micro_batch
     ops.cross_entropy_loss(kept.sums, {}, loss_);
 }
 
-void Head::backward(const HeadActivations<Tensor>& kept, std::int64_t micro_batch, double factor, Tensor grad) {
+void Head::backward(const HeadActivations<Tensor>& kept, std::int64_t micro_batch, double factor,
+                    Tensor grad) {
     backend::Operations& ops = machinery_.backend->compute();
     const Shape hidden{d_.n, d_.C};
     if (logits_of_ != micro_batch)
         ops.linear_forward(kept.norm, word_, {}, logits_);
     logits_of_ = -1; // they turn into their gradient
-    ops.cross_entropy_gradient(logits_, d_.valid_rows, kept.targets, d_.first_row, kept.maximum, kept.sums, {}, factor);
+    ops.cross_entropy_gradient(logits_, d_.valid_rows, kept.targets, d_.first_row, kept.maximum, kept.sums,
+                               {}, factor);
     ops.linear_input_gradient(logits_, word_, grad_norm_);
     machinery_.tensor->all_reduce(grad_norm_, ReduceOp::sum);
     ops.linear_weight_gradient(kept.norm, logits_, grad_word_, GradWrite::accumulate);
     const Tensor input = kept.input.reshaped(hidden);
-    ops.layer_norm_input_gradient(grad_norm_, input, norm_.weight, kept.norm_mean, kept.norm_rstd, grad.reshaped(hidden),
-                                  GradWrite::overwrite);
-    ops.layer_norm_weight_gradient(grad_norm_, input, kept.norm_mean, kept.norm_rstd, norm_.grad_weight, norm_.grad_bias,
-                                   GradWrite::accumulate);
+    ops.layer_norm_input_gradient(grad_norm_, input, norm_.weight, kept.norm_mean, kept.norm_rstd,
+                                  grad.reshaped(hidden), GradWrite::overwrite);
+    ops.layer_norm_weight_gradient(grad_norm_, input, kept.norm_mean, kept.norm_rstd, norm_.grad_weight,
+                                   norm_.grad_bias, GradWrite::accumulate);
 }
 
 } // namespace trireme::model

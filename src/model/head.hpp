@@ -1,8 +1,9 @@
-// The last thing of the last stage: final norm, logits against the (tied) word embedding, and the cross-entropy, all cut over
-// tensor ranks by vocabulary; the logits are never gathered for a loss.
+// The last thing of the last stage: final norm, logits against the (tied) word embedding, and the
+// cross-entropy, all cut over tensor ranks by vocabulary; the logits are never gathered for a loss.
 //
-// One logits buffer serves all micro-batches. The backward pass finds them there if no other micro-batch came between (1F1B's
-// last stage), and computes them again from the kept norm output otherwise (GPipe): the same bits either way.
+// One logits buffer serves all micro-batches. The backward pass finds them there if no other micro-batch came
+// between (1F1B's last stage), and computes them again from the kept norm output otherwise (GPipe): the same
+// bits either way.
 #pragma once
 
 #include <cstdint>
@@ -17,13 +18,13 @@ namespace trireme::model {
 // What the head's forward pass of one micro-batch leaves for its backward pass.
 template <class T>
 struct HeadActivations {
-    T input;             // [T, B, C], written by the last layer
-    T norm_mean;         // [n] stat
-    T norm_rstd;         // [n] stat
-    T norm;              // [n, C]
-    T maximum;           // [n] stat
-    T sums;              // [2, n] stat
-    T targets;           // [n] i32
+    T input;     // [T, B, C], written by the last layer
+    T norm_mean; // [n] stat
+    T norm_rstd; // [n] stat
+    T norm;      // [n, C]
+    T maximum;   // [n] stat
+    T sums;      // [2, n] stat
+    T targets;   // [n] i32
 };
 
 class Head {
@@ -38,8 +39,8 @@ class Head {
     void begin();
     // From kept.input (and kept.targets unless mode is infer). Adds the loss of the micro-batch to loss().
     void forward(const HeadActivations<Tensor>& kept, std::int64_t micro_batch, Mode mode);
-    // grad [T, B, C] becomes the gradient of kept.input; adds to the main gradients of norm and word embedding. `factor`
-    // scales the loss.
+    // grad [T, B, C] becomes the gradient of kept.input; adds to the main gradients of norm and word
+    // embedding. `factor` scales the loss.
     void backward(const HeadActivations<Tensor>& kept, std::int64_t micro_batch, double factor, Tensor grad);
 
     const Tensor& loss() const { return loss_; }     // [1] stat: sum over tokens since begin()

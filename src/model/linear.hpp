@@ -13,15 +13,18 @@ struct Module {
 };
 
 // A linear module: weight [out, in], bias [out].
-inline Module bind_linear(const Parameters& parameters, const std::string& name, std::int64_t out, std::int64_t in) {
+inline Module bind_linear(const Parameters& parameters, const std::string& name, std::int64_t out,
+                          std::int64_t in) {
     const std::string weight = name + ".weight", bias = name + ".bias";
     return {parameters.weight(weight).reshaped(Shape{out, in}), parameters.weight(bias).reshaped(Shape{out}),
-            parameters.gradient(weight).reshaped(Shape{out, in}), parameters.gradient(bias).reshaped(Shape{out})};
+            parameters.gradient(weight).reshaped(Shape{out, in}),
+            parameters.gradient(bias).reshaped(Shape{out})};
 }
 
 // A norm module: weight and bias [size].
 inline Module bind_norm(const Parameters& parameters, const std::string& name, std::int64_t size) {
-    return {parameters.weight(name + ".weight").reshaped(Shape{size}), parameters.weight(name + ".bias").reshaped(Shape{size}),
+    return {parameters.weight(name + ".weight").reshaped(Shape{size}),
+            parameters.weight(name + ".bias").reshaped(Shape{size}),
             parameters.gradient(name + ".weight").reshaped(Shape{size}),
             parameters.gradient(name + ".bias").reshaped(Shape{size})};
 }

@@ -46,9 +46,10 @@ Parameters::Parameters(const ParameterSetup& setup, memory::Plan& plan) : setup_
     fill_buckets();
     for (std::size_t i = 0; i < buckets_.size(); ++i) {
         const Shape flat{buckets_[i].elements};
-        weight_items_.push_back(plan.add(memory::Category::weights, concat("weights of bucket ", i), flat, setup.weight_type));
-        gradient_items_.push_back(
-            plan.add(memory::Category::gradients, concat("main gradients of bucket ", i), flat, setup.gradient_type));
+        weight_items_.push_back(
+            plan.add(memory::Category::weights, concat("weights of bucket ", i), flat, setup.weight_type));
+        gradient_items_.push_back(plan.add(
+            memory::Category::gradients, concat("main gradients of bucket ", i), flat, setup.gradient_type));
     }
 }
 
@@ -115,11 +116,13 @@ void Parameters::initialise(std::uint64_t seed, backend::Backend& backend) {
         const std::int64_t elements = held.shard.local.elements();
         if (setup_.weight_type == DType::f64) {
             std::vector<double> values(static_cast<std::size_t>(elements));
-            catalogue::initialise(held.parameter, held.shard, seed, Tensor(std::span(values), held.shard.local));
+            catalogue::initialise(held.parameter, held.shard, seed,
+                                  Tensor(std::span(values), held.shard.local));
             backend.copy_to_device(Tensor(std::span(values), held.shard.local), weight(held));
         } else {
             std::vector<float> values(static_cast<std::size_t>(elements));
-            catalogue::initialise(held.parameter, held.shard, seed, Tensor(std::span(values), held.shard.local));
+            catalogue::initialise(held.parameter, held.shard, seed,
+                                  Tensor(std::span(values), held.shard.local));
             backend.copy_to_device(Tensor(std::span(values), held.shard.local), weight(held));
         }
     }
@@ -142,11 +145,15 @@ Tensor Parameters::gradient(std::string_view name) const {
 }
 
 Tensor Parameters::weight(const HeldParameter& held) const {
-    return weights_[static_cast<std::size_t>(held.bucket)].flat(held.flat.begin, held.flat.size()).reshaped(held.shard.local);
+    return weights_[static_cast<std::size_t>(held.bucket)]
+        .flat(held.flat.begin, held.flat.size())
+        .reshaped(held.shard.local);
 }
 
 Tensor Parameters::gradient(const HeldParameter& held) const {
-    return gradients_[static_cast<std::size_t>(held.bucket)].flat(held.flat.begin, held.flat.size()).reshaped(held.shard.local);
+    return gradients_[static_cast<std::size_t>(held.bucket)]
+        .flat(held.flat.begin, held.flat.size())
+        .reshaped(held.shard.local);
 }
 
 std::int64_t Parameters::local_elements() const {

@@ -15,8 +15,8 @@ namespace {
 using memory::Category;
 using memory::Item;
 
-// Layers [first, first + count) of the piece that are recomputed together from the input of the first; a group of one layer
-// that is not recomputed is the usual case.
+// Layers [first, first + count) of the piece that are recomputed together from the input of the first; a
+// group of one layer that is not recomputed is the usual case.
 struct Group {
     std::size_t first = 0;
     std::size_t count = 1;
@@ -94,15 +94,19 @@ struct Piece::Impl {
             for (std::size_t i = 0; i < group.count; ++i) {
                 const TransformerLayer& layer = layers[group.first + i];
                 const std::string in_group = concat("layer ", i, " of a group");
-                const std::string own = concat(name, " layer ", setup.layers.begin + static_cast<std::int64_t>(group.first + i));
+                const std::string own =
+                    concat(name, " layer ", setup.layers.begin + static_cast<std::int64_t>(group.first + i));
                 const Sharing sharing = group.recomputed ? Sharing::all
-                                        : stage.recompute.mode == Recompute::Mode::selective ? Sharing::attention_core
-                                                                                             : Sharing::none;
-                slot.layers.push_back(layer.plan_activations(plan, group.recomputed ? in_group : own, sharing));
+                                        : stage.recompute.mode == Recompute::Mode::selective
+                                            ? Sharing::attention_core
+                                            : Sharing::none;
+                slot.layers.push_back(
+                    layer.plan_activations(plan, group.recomputed ? in_group : own, sharing));
                 if (group.first + i == 0)
                     continue; // its inputs are planned apart
                 slot.inputs.push_back(i == 0 ? plan_hidden(plan, own + " input")
-                                             : plan.share(Category::activations, "recomputed " + in_group + " input",
+                                             : plan.share(Category::activations,
+                                                          "recomputed " + in_group + " input",
                                                           Shape{d.T, d.B, d.C}, stage.type));
             }
         }
@@ -154,8 +158,8 @@ struct Piece::Impl {
         }
         const Tensor last = head ? in.head.input : output;
         for (std::size_t i = 0; i < layers.size(); ++i)
-            layers[i].forward(layer_input(in, batch.number, i), in.layers[i], batch.first_sample, mode, LayerOutput::wanted,
-                              i + 1 < layers.size() ? in.inputs[i] : last);
+            layers[i].forward(layer_input(in, batch.number, i), in.layers[i], batch.first_sample, mode,
+                              LayerOutput::wanted, i + 1 < layers.size() ? in.inputs[i] : last);
         if (head) {
             if (mode != Mode::infer)
                 machinery.backend->copy_to_device(batch.targets, in.head.targets);
@@ -168,8 +172,9 @@ struct Piece::Impl {
         if (head)
             head->backward(in.head, micro_batch,
                            1.0 / (static_cast<double>(stage.global_batch) * static_cast<double>(d.T)), grad);
-        const AttentionCore core = stage.recompute.mode == Recompute::Mode::selective ? AttentionCore::recomputed
-                                                                                      : AttentionCore::kept;
+        const AttentionCore core = stage.recompute.mode == Recompute::Mode::selective
+                                       ? AttentionCore::recomputed
+                                       : AttentionCore::kept;
         for (std::size_t g = groups.size(); g-- > 0;) {
             const Group& group = groups[g];
             if (group.recomputed)
@@ -184,11 +189,13 @@ struct Piece::Impl {
             embedding->weight_gradient(in.tokens, first_sample, grad);
     }
 
-    void recompute(std::int64_t micro_batch, std::int64_t first_sample, Slot<Tensor>& in, const Group& group) {
+    void recompute(std::int64_t micro_batch, std::int64_t first_sample, Slot<Tensor>& in,
+                   const Group& group) {
         const std::size_t last = group.first + group.count - 1;
         for (std::size_t i = group.first; i <= last; ++i)
             layers[i].forward(layer_input(in, micro_batch, i), in.layers[i], first_sample, Mode::train,
-                              i < last ? LayerOutput::wanted : LayerOutput::discarded, i < last ? in.inputs[i] : Tensor{});
+                              i < last ? LayerOutput::wanted : LayerOutput::discarded,
+                              i < last ? in.inputs[i] : Tensor{});
     }
 };
 
@@ -200,17 +207,27 @@ Piece::Piece(Piece&&) noexcept = default;
 void Piece::bind(const memory::Arena& arena, const Parameters& parameters, const Machinery& machinery) {
     impl_->bind(arena, parameters, machinery);
 }
-const PieceSetup& Piece::setup() const { return impl_->setup; }
+const PieceSetup& Piece::setup() const {
+    return impl_->setup;
+}
 void Piece::begin() {
     if (impl_->head)
         impl_->head->begin();
 }
-Tensor Piece::input(std::int64_t micro_batch) const { return impl_->first_input(micro_batch); }
-void Piece::forward(const MicroBatch& batch, Mode mode, Tensor output) { impl_->forward(batch, mode, output); }
+Tensor Piece::input(std::int64_t micro_batch) const {
+    return impl_->first_input(micro_batch);
+}
+void Piece::forward(const MicroBatch& batch, Mode mode, Tensor output) {
+    impl_->forward(batch, mode, output);
+}
 void Piece::backward(std::int64_t micro_batch, std::int64_t first_sample, Tensor grad) {
     impl_->backward(micro_batch, first_sample, grad);
 }
-Tensor Piece::loss() const { return impl_->head->loss(); }
-Tensor Piece::logits() const { return impl_->head->logits(); }
+Tensor Piece::loss() const {
+    return impl_->head->loss();
+}
+Tensor Piece::logits() const {
+    return impl_->head->logits();
+}
 
 } // namespace trireme::model

@@ -10,8 +10,8 @@ namespace trireme::model {
 Dimensions dimensions(const StageSetup& setup) {
     const catalogue::ModelConfig& config = setup.config;
     const std::int64_t parts = setup.grid.tensor, rank = setup.at.tensor;
-    TRIREME_ASSERT(config.heads % parts == 0 && config.groups % parts == 0 && config.ffn % parts == 0, "TP ", parts,
-                   " does not divide heads, groups or MLP width");
+    TRIREME_ASSERT(config.heads % parts == 0 && config.groups % parts == 0 && config.ffn % parts == 0, "TP ",
+                   parts, " does not divide heads, groups or MLP width");
     Dimensions d{};
     d.T = config.sequence;
     d.B = setup.micro_batch;

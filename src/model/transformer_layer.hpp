@@ -3,9 +3,10 @@
 //     residual = input + dropout(projection(attention(query_key_value(norm(input)))))
 //     output   = residual + dropout(down(gelu(up(norm(residual)))))
 //
-// query_key_value and up are column-parallel (their output is cut over tensor ranks, the gradient of their input is summed over
-// them); projection and down are row-parallel (their output is summed over tensor ranks, their bias is added once, after).
-// Letters as in Dimensions. What a pass keeps and what it needs for a while are planned here, by name.
+// query_key_value and up are column-parallel (their output is cut over tensor ranks, the gradient of their
+// input is summed over them); projection and down are row-parallel (their output is summed over tensor ranks,
+// their bias is added once, after). Letters as in Dimensions. What a pass keeps and what it needs for a while
+// are planned here, by name.
 #pragma once
 
 #include <string>
@@ -16,7 +17,8 @@
 
 namespace trireme::model {
 
-// What the forward pass of a layer leaves for its backward pass. T is memory::Item while planning, Tensor while running.
+// What the forward pass of a layer leaves for its backward pass. T is memory::Item while planning, Tensor
+// while running.
 template <class T>
 struct LayerActivations {
     T attention_norm_mean, attention_norm_rstd; // [n] stat
@@ -33,13 +35,13 @@ struct LayerActivations {
 // Gradients of the outputs of a layer's modules: what weight gradients are made of.
 template <class T>
 struct LayerGradients {
-    T attention_norm;    // [n, C]
-    T query_key_value;   // [T, B, H + 2 G, D]
-    T attention;         // [T, B, H, D]
-    T projection;        // [T, B, C]
-    T mlp_norm;          // [n, C]
-    T up;                // [n, F]
-    T down;              // [T, B, C]
+    T attention_norm;  // [n, C]
+    T query_key_value; // [T, B, H + 2 G, D]
+    T attention;       // [T, B, H, D]
+    T projection;      // [T, B, C]
+    T mlp_norm;        // [n, C]
+    T up;              // [n, F]
+    T down;            // [T, B, C]
 };
 
 // Whether the output of a layer is wanted: when its activations are only computed again, it is not.
@@ -51,21 +53,23 @@ class TransformerLayer {
   public:
     TransformerLayer(const StageSetup& setup, std::int64_t number); // global layer number
 
-    // Plans one set of activations. Everything is shared under `name` if Sharing::all, the attention core alone if
-    // Sharing::attention_core, nothing if Sharing::none.
+    // Plans one set of activations. Everything is shared under `name` if Sharing::all, the attention core
+    // alone if Sharing::attention_core, nothing if Sharing::none.
     enum class Sharing : std::uint8_t { none, attention_core, all };
-    LayerActivations<memory::Item> plan_activations(memory::Plan& plan, const std::string& name, Sharing sharing) const;
+    LayerActivations<memory::Item> plan_activations(memory::Plan& plan, const std::string& name,
+                                                    Sharing sharing) const;
     // Shared by all layers: a backward pass uses them up layer by layer.
     LayerGradients<memory::Item> plan_gradients(memory::Plan& plan) const;
 
     void bind(const Parameters& parameters, const Machinery& machinery);
 
     // input, output [T, B, C].
-    void forward(const Tensor& input, const LayerActivations<Tensor>& kept, std::int64_t first_sample, Mode mode,
-                 LayerOutput wanted, Tensor output) const;
+    void forward(const Tensor& input, const LayerActivations<Tensor>& kept, std::int64_t first_sample,
+                 Mode mode, LayerOutput wanted, Tensor output) const;
     // grad [T, B, C]: the gradient of the output becomes that of the input. Fills `gradients` on the way.
     void input_gradient(const Tensor& input, const LayerActivations<Tensor>& kept, AttentionCore core,
-                        std::int64_t first_sample, Tensor grad, const LayerGradients<Tensor>& gradients) const;
+                        std::int64_t first_sample, Tensor grad,
+                        const LayerGradients<Tensor>& gradients) const;
     // Adds to the main gradients of the layer's parameters.
     void weight_gradient(const Tensor& input, const LayerActivations<Tensor>& kept,
                          const LayerGradients<Tensor>& gradients) const;

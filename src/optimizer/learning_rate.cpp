@@ -19,7 +19,8 @@ double LearningRate::at(std::int64_t samples) const {
     if (style == DecayStyle::inverse_square_root)
         return std::max(minimum, maximum * std::sqrt(std::max(warmup, 1.0)) / std::sqrt(std::max(n, 1.0)));
     const double ratio = (n - warmup) / (decay - warmup);
-    const double share = style == DecayStyle::linear ? 1 - ratio : (std::cos(std::numbers::pi * ratio) + 1) / 2;
+    const double share =
+        style == DecayStyle::linear ? 1 - ratio : (std::cos(std::numbers::pi * ratio) + 1) / 2;
     return minimum + share * (maximum - minimum);
 }
 

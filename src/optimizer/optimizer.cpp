@@ -21,14 +21,17 @@ Optimizer::Optimizer(const OptimizerSetup& setup, const model::Parameters& param
     const DType type = parameters.setup().gradient_type;
     for (std::size_t i = 0; i < parameters.buckets().size(); ++i) {
         const Shape flat{parameters.buckets()[i].elements};
-        first_items_.push_back(plan.add(Category::optimizer, concat("first moment of bucket ", i), flat, type));
-        second_items_.push_back(plan.add(Category::optimizer, concat("second moment of bucket ", i), flat, type));
+        first_items_.push_back(
+            plan.add(Category::optimizer, concat("first moment of bucket ", i), flat, type));
+        second_items_.push_back(
+            plan.add(Category::optimizer, concat("second moment of bucket ", i), flat, type));
     }
     norm_item_ = plan.add(Category::buffers, "squared gradient norm", Shape{1}, DType::f64);
     factor_item_ = plan.add(Category::buffers, "gradient factor", Shape{1}, DType::f64);
 }
 
-void Optimizer::bind(const memory::Arena& arena, backend::Backend& backend, const comm::ProcessGroups& groups) {
+void Optimizer::bind(const memory::Arena& arena, backend::Backend& backend,
+                     const comm::ProcessGroups& groups) {
     backend_ = &backend;
     groups_ = &groups;
     for (const memory::Item item : first_items_)
@@ -50,8 +53,9 @@ void Optimizer::gradients_complete(int chunk) {
             groups_->data->all_reduce(parameters_.bucket_gradients(i), ReduceOp::sum);
 }
 
-// Whether this rank adds the bucket to the gradient norm: each logical parameter counts once. What is cut over tensor ranks
-// counts on each of them, what they hold whole on the first, the copy of the tied embedding nowhere.
+// Whether this rank adds the bucket to the gradient norm: each logical parameter counts once. What is cut
+// over tensor ranks counts on each of them, what they hold whole on the first, the copy of the tied embedding
+// nowhere.
 bool Optimizer::counted(const Bucket& bucket) const {
     if (bucket.role == model::Role::copy)
         return false;
@@ -110,18 +114,22 @@ void Optimizer::update_bucket(std::size_t number, double learning_rate) {
         adam.weight_decay = decays(begin) ? setup_.weight_decay : 0;
         backend_->compute().adam_update(parameters_.bucket_weights(number).flat(first, count),
                                         parameters_.bucket_gradients(number).flat(first, count),
-                                        first_[number].flat(first, count), second_[number].flat(first, count), {}, factor_,
-                                        adam);
+                                        first_[number].flat(first, count), second_[number].flat(first, count),
+                                        {}, factor_, adam);
         begin = end;
     }
 }
 
 Tensor Optimizer::first_moment(const HeldParameter& held) const {
-    return first_[static_cast<std::size_t>(held.bucket)].flat(held.flat.begin, held.flat.size()).reshaped(held.shard.local);
+    return first_[static_cast<std::size_t>(held.bucket)]
+        .flat(held.flat.begin, held.flat.size())
+        .reshaped(held.shard.local);
 }
 
 Tensor Optimizer::second_moment(const HeldParameter& held) const {
-    return second_[static_cast<std::size_t>(held.bucket)].flat(held.flat.begin, held.flat.size()).reshaped(held.shard.local);
+    return second_[static_cast<std::size_t>(held.bucket)]
+        .flat(held.flat.begin, held.flat.size())
+        .reshaped(held.shard.local);
 }
 
 } // namespace trireme::optimizer

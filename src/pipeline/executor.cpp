@@ -13,14 +13,17 @@ using topology::Op;
 
 namespace {
 
-// Messages of one direction and chunk keep their order; each has a channel of its own. `chunk` is the receiver's.
+// Messages of one direction and chunk keep their order; each has a channel of its own. `chunk` is the
+// receiver's.
 enum class Direction : std::uint8_t { forward, backward };
-int channel(Direction direction, int chunk) { return 2 * chunk + (direction == Direction::backward ? 1 : 0); }
+int channel(Direction direction, int chunk) {
+    return 2 * chunk + (direction == Direction::backward ? 1 : 0);
+}
 
 } // namespace
 
-Executor::Executor(const model::StageSetup& stage, const topology::Placement& placement, topology::Schedule schedule,
-                   memory::Plan& plan)
+Executor::Executor(const model::StageSetup& stage, const topology::Placement& placement,
+                   topology::Schedule schedule, memory::Plan& plan)
     : stage_(stage), schedule_(std::move(schedule)) {
     const int here = stage.at.pipeline, stages = placement.stages(), chunks = placement.chunks();
     for (int number = 0; number < chunks; ++number) {
@@ -29,15 +32,16 @@ Executor::Executor(const model::StageSetup& stage, const topology::Placement& pl
         setup.has_embedding = here == 0 && number == 0;
         setup.has_head = here == stages - 1 && number == chunks - 1;
         setup.chunk = number;
-        setup.in_flight = schedule_.in_flight[static_cast<std::size_t>(here)][static_cast<std::size_t>(number)];
+        setup.in_flight =
+            schedule_.in_flight[static_cast<std::size_t>(here)][static_cast<std::size_t>(number)];
         if (setup.has_head)
             head_ = number;
         Chunk chunk{model::Piece(stage, setup, plan), {}, {}, {}, {}, {}, {}, {}, {}};
         const Shape hidden{stage.config.sequence, stage.micro_batch, stage.config.hidden};
         const auto plan_buffers = [&](const char* what, int count, std::vector<memory::Item>& items) {
             for (int i = 0; i < count; ++i)
-                items.push_back(plan.add(memory::Category::buffers, concat("chunk ", number, " ", what, " ", i), hidden,
-                                         stage.type));
+                items.push_back(plan.add(memory::Category::buffers,
+                                         concat("chunk ", number, " ", what, " ", i), hidden, stage.type));
         };
         if (!setup.has_head)
             plan_buffers("output", topology::kSendBuffers, chunk.output_items);
@@ -47,8 +51,8 @@ Executor::Executor(const model::StageSetup& stage, const topology::Placement& pl
     }
 }
 
-void Executor::bind(const memory::Arena& arena, const model::Parameters& parameters, const model::Machinery& machinery,
-                    comm::Communicator& pipeline) {
+void Executor::bind(const memory::Arena& arena, const model::Parameters& parameters,
+                    const model::Machinery& machinery, comm::Communicator& pipeline) {
     pipeline_ = &pipeline;
     for (Chunk& chunk : chunks_) {
         chunk.piece.bind(arena, parameters, machinery);
@@ -96,7 +100,9 @@ void Executor::execute(const Instruction& instruction, model::Mode mode, BatchSo
                        model::StepHooks* hooks) {
     Chunk& at = chunk(instruction);
     const int here = stage_.at.pipeline, stages = schedule_.stages;
-    const auto buffer = [&](std::size_t count) { return static_cast<std::size_t>(instruction.micro_batch) % count; };
+    const auto buffer = [&](std::size_t count) {
+        return static_cast<std::size_t>(instruction.micro_batch) % count;
+    };
     // The stage and the chunk of the neighbouring pieces in model order.
     const int before = (here + stages - 1) % stages, after = (here + 1) % stages;
     const int chunk_before = here == 0 ? instruction.chunk - 1 : instruction.chunk;
@@ -111,8 +117,8 @@ void Executor::execute(const Instruction& instruction, model::Mode mode, BatchSo
         forward(instruction, mode, batches);
         break;
     case Op::send_forward:
-        at.output_sends[buffer(at.outputs.size())] =
-            pipeline_->send(at.outputs[buffer(at.outputs.size())], after, channel(Direction::forward, chunk_after));
+        at.output_sends[buffer(at.outputs.size())] = pipeline_->send(
+            at.outputs[buffer(at.outputs.size())], after, channel(Direction::forward, chunk_after));
         break;
     case Op::receive_backward: {
         const std::size_t i = buffer(at.gradients.size());
@@ -125,8 +131,8 @@ void Executor::execute(const Instruction& instruction, model::Mode mode, BatchSo
         backward(instruction, batches);
         break;
     case Op::send_backward:
-        at.gradient_sends[buffer(at.gradients.size())] =
-            pipeline_->send(at.gradients[buffer(at.gradients.size())], before, channel(Direction::backward, chunk_before));
+        at.gradient_sends[buffer(at.gradients.size())] = pipeline_->send(
+            at.gradients[buffer(at.gradients.size())], before, channel(Direction::backward, chunk_before));
         break;
     case Op::reduce_gradients: {
         const comm::PhaseScope phase("gradient reduction of chunk", instruction.chunk);
@@ -135,14 +141,16 @@ void Executor::execute(const Instruction& instruction, model::Mode mode, BatchSo
     }
     case Op::input_gradient:
     case Op::weight_gradient:
-        throw Error(ErrorCategory::usage, "this version cannot execute schedules that delay weight gradients");
+        throw Error(ErrorCategory::usage,
+                    "this version cannot execute schedules that delay weight gradients");
     }
 }
 
 void Executor::forward(const Instruction& instruction, model::Mode mode, BatchSource& batches) {
     Chunk& at = chunk(instruction);
     const comm::PhaseScope phase("forward of micro-batch", instruction.micro_batch);
-    pipeline_->wait(at.input_receives[static_cast<std::size_t>(instruction.micro_batch) % at.input_receives.size()]);
+    pipeline_->wait(
+        at.input_receives[static_cast<std::size_t>(instruction.micro_batch) % at.input_receives.size()]);
     Tensor output;
     if (!at.outputs.empty()) {
         const std::size_t i = static_cast<std::size_t>(instruction.micro_batch) % at.outputs.size();
@@ -151,7 +159,8 @@ void Executor::forward(const Instruction& instruction, model::Mode mode, BatchSo
     }
     const bool needs_tokens = at.piece.setup().has_embedding || at.piece.setup().has_head;
     at.piece.forward(needs_tokens ? batches.load(instruction.micro_batch)
-                                  : model::MicroBatch{instruction.micro_batch, batches.first_sample(instruction.micro_batch)},
+                                  : model::MicroBatch{instruction.micro_batch,
+                                                      batches.first_sample(instruction.micro_batch)},
                      mode, output);
 }
 
@@ -161,10 +170,15 @@ void Executor::backward(const Instruction& instruction, const BatchSource& batch
     const std::size_t i = static_cast<std::size_t>(instruction.micro_batch) % at.gradients.size();
     pipeline_->wait(at.gradient_receives[i]);
     pipeline_->wait(at.gradient_sends[i]);
-    at.piece.backward(instruction.micro_batch, batches.first_sample(instruction.micro_batch), at.gradients[i]);
+    at.piece.backward(instruction.micro_batch, batches.first_sample(instruction.micro_batch),
+                      at.gradients[i]);
 }
 
-Tensor Executor::loss() const { return chunks_[static_cast<std::size_t>(head_)].piece.loss(); }
-Tensor Executor::logits() const { return chunks_[static_cast<std::size_t>(head_)].piece.logits(); }
+Tensor Executor::loss() const {
+    return chunks_[static_cast<std::size_t>(head_)].piece.loss();
+}
+Tensor Executor::logits() const {
+    return chunks_[static_cast<std::size_t>(head_)].piece.logits();
+}
 
 } // namespace trireme::pipeline

@@ -33,19 +33,20 @@ Tensor Tensor::reshaped(const Shape& shape) const {
 }
 
 Tensor Tensor::rows(std::int64_t first, std::int64_t count) const {
-    TRIREME_ASSERT(shape_.rank() > 0 && first >= 0 && count >= 0 && first + count <= shape_[0], "rows ", first, " + ",
-                   count, " of ", shape_.text());
+    TRIREME_ASSERT(shape_.rank() > 0 && first >= 0 && count >= 0 && first + count <= shape_[0], "rows ",
+                   first, " + ", count, " of ", shape_.text());
     std::array<std::int64_t, Shape::kMaxRank> extents{};
     std::ranges::copy(shape_.extents(), extents.begin());
     const std::int64_t row_bytes = shape_[0] == 0 ? 0 : shape_.elements() / shape_[0] * size_bytes(type_);
     extents[0] = count;
     return {static_cast<std::byte*>(data_) + first * row_bytes,
-            Shape(std::span<const std::int64_t>(extents.data(), static_cast<std::size_t>(shape_.rank()))), type_};
+            Shape(std::span<const std::int64_t>(extents.data(), static_cast<std::size_t>(shape_.rank()))),
+            type_};
 }
 
 Tensor Tensor::flat(std::int64_t first, std::int64_t count) const {
-    TRIREME_ASSERT(first >= 0 && count >= 0 && first + count <= shape_.elements(), "elements ", first, " + ", count,
-                   " of ", shape_.text());
+    TRIREME_ASSERT(first >= 0 && count >= 0 && first + count <= shape_.elements(), "elements ", first, " + ",
+                   count, " of ", shape_.text());
     return {static_cast<std::byte*>(data_) + first * size_bytes(type_), Shape{count}, type_};
 }
 

@@ -22,7 +22,8 @@ DatasetBatches::DatasetBatches(const data::Dataset& dataset, data::Split split, 
     const auto values = static_cast<std::size_t>(setup.model.sequence * setup.micro_batch);
     tokens_.resize(values);
     targets_.resize(values);
-    loader_.emplace([&dataset, split](std::int64_t sample, std::span<std::int32_t> row) { dataset.read(split, sample, row); },
+    loader_.emplace([&dataset, split](std::int64_t sample,
+                                      std::span<std::int32_t> row) { dataset.read(split, sample, row); },
                     options_);
 }
 
@@ -36,14 +37,16 @@ model::MicroBatch DatasetBatches::load(std::int64_t number) {
     const std::int64_t B = options_.micro_batch, T = options_.sequence_length;
     const std::span<const std::int32_t> block = loader_->next();
     for (std::int64_t b = 0; b < B; ++b) {
-        const auto row = block.subspan(static_cast<std::size_t>(b * (T + 1)), static_cast<std::size_t>(T + 1));
+        const auto row =
+            block.subspan(static_cast<std::size_t>(b * (T + 1)), static_cast<std::size_t>(T + 1));
         for (std::int64_t t = 0; t < T; ++t) {
             const auto to = static_cast<std::size_t>(t * B + b), from = static_cast<std::size_t>(t);
             tokens_[to] = row[from];
             targets_[to] = row[from + 1];
         }
     }
-    return {number, first_sample(number), Tensor(std::span(tokens_), Shape{T, B}), Tensor(std::span(targets_), Shape{T * B})};
+    return {number, first_sample(number), Tensor(std::span(tokens_), Shape{T, B}),
+            Tensor(std::span(targets_), Shape{T * B})};
 }
 
 } // namespace trireme::train

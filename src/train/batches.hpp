@@ -1,5 +1,5 @@
-// Micro-batches from a dataset: the loader reads this rank's samples ahead, and each block becomes tokens and targets in the
-// order that the model wants (sequence first).
+// Micro-batches from a dataset: the loader reads this rank's samples ahead, and each block becomes tokens and
+// targets in the order that the model wants (sequence first).
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,8 @@ bool needs_tokens(const comm::ProcessGroups& groups);
 class DatasetBatches : public pipeline::BatchSource {
   public:
     // Samples of `split` from number `first_sample` on. Nothing is read on ranks that need no tokens.
-    DatasetBatches(const data::Dataset& dataset, data::Split split, const Engine& engine, std::int64_t first_sample,
-                   int workers);
+    DatasetBatches(const data::Dataset& dataset, data::Split split, const Engine& engine,
+                   std::int64_t first_sample, int workers);
 
     // The next step's micro-batches start where the last one's ended.
     void advance(std::int64_t samples) { step_first_sample_ += samples; }

@@ -70,8 +70,9 @@ EngineSetup engine_setup(const options::Resolved& options, std::int64_t vocabula
     setup.grid.tensor = static_cast<int>(options.layout.tensor_parallel);
     setup.grid.data = static_cast<int>(options.layout.data_parallel);
     setup.grid.pipeline = static_cast<int>(options.layout.pipeline_parallel);
-    setup.schedule = options.layout.schedule == options::PipelineSchedule::gpipe ? topology::ScheduleKind::gpipe
-                                                                                 : topology::ScheduleKind::one_f_one_b;
+    setup.schedule = options.layout.schedule == options::PipelineSchedule::gpipe
+                         ? topology::ScheduleKind::gpipe
+                         : topology::ScheduleKind::one_f_one_b;
     setup.type = model.params_dtype == options::ParamsDtype::fp64 ? DType::f64 : DType::f32;
     setup.micro_batch = options.batch.micro_batch_size;
     setup.global_batch = options.batch.global_batch_size;

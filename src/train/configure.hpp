@@ -5,8 +5,8 @@
 
 #include "trireme/data/dataset.hpp"
 #include "trireme/data/tokenizer.hpp"
-#include "trireme/options/resolve.hpp"
 #include "trireme/optimizer/learning_rate.hpp"
+#include "trireme/options/resolve.hpp"
 #include "trireme/train/engine.hpp"
 
 namespace trireme::train {

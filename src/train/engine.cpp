@@ -38,7 +38,8 @@ model::ParameterSetup parameter_setup(const EngineSetup& setup, const topology::
 topology::Schedule schedule_for(const EngineSetup& setup) {
     if (setup.purpose == Purpose::forward_only)
         return topology::make_forward_schedule(setup.grid.pipeline, 1, setup.chunks);
-    return topology::make_schedule(setup.schedule, setup.grid.pipeline, static_cast<int>(setup.micro_batches()), setup.chunks);
+    return topology::make_schedule(setup.schedule, setup.grid.pipeline,
+                                   static_cast<int>(setup.micro_batches()), setup.chunks);
 }
 
 } // namespace
@@ -59,7 +60,8 @@ struct Engine::Impl {
           placement(topology::place_layers(of.model.layers, of.grid.pipeline, of.chunks)),
           parameters(parameter_setup(of, groups.at, placement), plan),
           executor(stage_setup(of, groups.at), placement, schedule_for(of), plan) {
-        TRIREME_ASSERT(groups.grid == setup.grid, "groups of ", groups.grid.text(), " for ", setup.grid.text());
+        TRIREME_ASSERT(groups.grid == setup.grid, "groups of ", groups.grid.text(), " for ",
+                       setup.grid.text());
         if (setup.purpose == Purpose::train)
             optimizer.emplace(setup.optimizer, parameters, plan);
         comm::agree(*groups.world, [&] { arena.emplace(plan, backend); });
@@ -69,7 +71,8 @@ struct Engine::Impl {
             optimizer->bind(*arena, backend, groups);
     }
 
-    // Sum of the token losses of all data ranks, on every rank: each last stage's first tensor rank adds its own, in rank order.
+    // Sum of the token losses of all data ranks, on every rank: each last stage's first tensor rank adds its
+    // own, in rank order.
     double total_loss() {
         std::array<double, 1> sum{};
         if (executor.has_head() && groups.at.tensor == 0)
@@ -110,7 +113,9 @@ Engine::Engine(const EngineSetup& setup, comm::ProcessGroups groups, backend::Ba
     : impl_(std::make_unique<Impl>(setup, std::move(groups), backend)) {}
 Engine::~Engine() = default;
 
-void Engine::initialise_weights() { impl_->parameters.initialise(impl_->setup.seed, impl_->backend); }
+void Engine::initialise_weights() {
+    impl_->parameters.initialise(impl_->setup.seed, impl_->backend);
+}
 
 StepReport Engine::train_step(pipeline::BatchSource& batches, double learning_rate) {
     Impl& in = *impl_;
@@ -137,7 +142,8 @@ std::vector<double> Engine::infer(pipeline::BatchSource& batches, std::int64_t p
         const std::vector<double> row = in.logits_row(position * in.setup.micro_batch);
         mine.assign(reinterpret_cast<const char*>(row.data()), row.size() * sizeof(double));
     }
-    // World rank order is tensor-rank order within the last stage, so the pieces concatenate to the whole vocabulary.
+    // World rank order is tensor-rank order within the last stage, so the pieces concatenate to the whole
+    // vocabulary.
     std::vector<double> logits;
     for (const std::string& piece : in.groups.world->all_gather(mine)) {
         const std::size_t count = piece.size() / sizeof(double), before = logits.size();
@@ -147,12 +153,26 @@ std::vector<double> Engine::infer(pipeline::BatchSource& batches, std::int64_t p
     return logits;
 }
 
-const EngineSetup& Engine::setup() const { return impl_->setup; }
-const memory::Plan& Engine::plan() const { return impl_->plan; }
-const comm::ProcessGroups& Engine::groups() const { return impl_->groups; }
-const topology::Placement& Engine::placement() const { return impl_->placement; }
-const topology::Schedule& Engine::schedule() const { return impl_->executor.schedule(); }
-model::Parameters& Engine::parameters() { return impl_->parameters; }
-optimizer::Optimizer& Engine::optimizer() { return *impl_->optimizer; }
+const EngineSetup& Engine::setup() const {
+    return impl_->setup;
+}
+const memory::Plan& Engine::plan() const {
+    return impl_->plan;
+}
+const comm::ProcessGroups& Engine::groups() const {
+    return impl_->groups;
+}
+const topology::Placement& Engine::placement() const {
+    return impl_->placement;
+}
+const topology::Schedule& Engine::schedule() const {
+    return impl_->executor.schedule();
+}
+model::Parameters& Engine::parameters() {
+    return impl_->parameters;
+}
+optimizer::Optimizer& Engine::optimizer() {
+    return *impl_->optimizer;
+}
 
 } // namespace trireme::train

@@ -55,8 +55,10 @@ std::string parameter_lines(Engine& engine) {
         most[1] += static_cast<double>(held.shard.local.elements());
     }
     engine.groups().world->all_reduce(most, comm::ReduceOp::max);
-    return concat("number of parameters: ", show_parameters(static_cast<double>(catalogue::parameter_count(setup.model))),
-                  " | per pipeline rank: ", show_parameters(most[0]), " | per tensor rank: ", show_parameters(most[1]));
+    return concat("number of parameters: ",
+                  show_parameters(static_cast<double>(catalogue::parameter_count(setup.model))),
+                  " | per pipeline rank: ", show_parameters(most[0]),
+                  " | per tensor rank: ", show_parameters(most[1]));
 }
 
 std::string layout_lines(const Engine& engine, comm::Runtime& runtime, const backend::Backend& backend) {
@@ -69,14 +71,16 @@ std::string layout_lines(const Engine& engine, comm::Runtime& runtime, const bac
         const std::vector<std::vector<topology::PieceCost>> equal(
             static_cast<std::size_t>(grid.pipeline),
             std::vector<topology::PieceCost>(static_cast<std::size_t>(schedule.chunks)));
-        text += concat(", ", topology::name(schedule.kind), " with ", schedule.micro_batches, " micro-batches, bubble ",
-                       fixed(100 * topology::simulate(schedule, equal).bubble, 1), " %");
+        text += concat(", ", topology::name(schedule.kind), " with ", schedule.micro_batches,
+                       " micro-batches, bubble ", fixed(100 * topology::simulate(schedule, equal).bubble, 1),
+                       " %");
     }
     text = row("layout", text);
     // By host: which stages its ranks belong to.
     std::map<std::string, std::map<int, std::vector<int>>> where;
     for (int rank = 0; rank < grid.ranks(); ++rank)
-        where[runtime.hosts()[static_cast<std::size_t>(rank)]][grid.coordinates(rank).pipeline].push_back(rank);
+        where[runtime.hosts()[static_cast<std::size_t>(rank)]][grid.coordinates(rank).pipeline].push_back(
+            rank);
     for (const auto& [host, stages] : where) {
         std::string line = host + ":";
         for (const auto& [stage, ranks] : stages)
@@ -95,10 +99,11 @@ std::string model_lines(Engine& engine) {
                 layers += concat(layers.empty() ? " (" : " + ", chunk.size());
         layers += ")";
     }
-    return row("model", concat("GPT ", setup.model.layers, " layers", layers, ", hidden ", setup.model.hidden, ", ",
-                               setup.model.heads, " heads, sequence ", setup.model.sequence, ", vocabulary ",
-                               setup.model.vocabulary, " (padded to ",
-                               catalogue::padded_vocabulary(setup.model, setup.grid.tensor), "), ", name(setup.type))) +
+    return row("model", concat("GPT ", setup.model.layers, " layers", layers, ", hidden ", setup.model.hidden,
+                               ", ", setup.model.heads, " heads, sequence ", setup.model.sequence,
+                               ", vocabulary ", setup.model.vocabulary, " (padded to ",
+                               catalogue::padded_vocabulary(setup.model, setup.grid.tensor), "), ",
+                               name(setup.type))) +
            row("", parameter_lines(engine));
 }
 
@@ -129,7 +134,8 @@ std::string memory_line(const Engine& engine) {
             items += concat(items.empty() ? "" : ", ", name(static_cast<memory::Category>(i)), " ",
                             show_bytes(worst[static_cast<std::size_t>(i)]));
     const int stage = engine.groups().grid.coordinates(worst_rank).pipeline;
-    return row("memory", concat("per rank, worst stage ", stage, ": ", show_bytes(worst_bytes), " (", items, ")"));
+    return row("memory",
+               concat("per rank, worst stage ", stage, ": ", show_bytes(worst_bytes), " (", items, ")"));
 }
 
 } // namespace
@@ -152,9 +158,11 @@ std::string describe_data(const options::Resolved& options, const data::Dataset&
             continue;
         try {
             const data::SplitInfo info = dataset.info(split);
-            text += concat(text.empty() ? "" : "; ", data::name_of(split), ": ", show_count(static_cast<double>(info.tokens)),
-                           " tokens, ", show_count(static_cast<double>(info.documents)), " documents = ",
-                           show_count(static_cast<double>(info.samples_per_epoch)), " samples an epoch");
+            text += concat(text.empty() ? "" : "; ", data::name_of(split), ": ",
+                           show_count(static_cast<double>(info.tokens)), " tokens, ",
+                           show_count(static_cast<double>(info.documents)),
+                           " documents = ", show_count(static_cast<double>(info.samples_per_epoch)),
+                           " samples an epoch");
         } catch (const Error& too_small) {
             if (split == data::Split::train)
                 throw;
@@ -164,8 +172,8 @@ std::string describe_data(const options::Resolved& options, const data::Dataset&
     const double epochs = static_cast<double>(options.training.train_samples) /
                           static_cast<double>(dataset.info(data::Split::train).samples_per_epoch);
     return row("data", concat(paths, ": ", text)) +
-           row("", concat(options.training.train_iters, " iterations x ", options.batch.global_batch_size, " = ",
-                          fixed(epochs, 2), " epochs"));
+           row("", concat(options.training.train_iters, " iterations x ", options.batch.global_batch_size,
+                          " = ", fixed(epochs, 2), " epochs"));
 }
 
 } // namespace trireme::train

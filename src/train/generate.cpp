@@ -40,8 +40,8 @@ struct Loaded {
     }
 };
 
-// The context as the one micro-batch of a forward pass: the tokens so far, padded on the right, which a causal model does not
-// look at.
+// The context as the one micro-batch of a forward pass: the tokens so far, padded on the right, which a
+// causal model does not look at.
 class Context : public pipeline::BatchSource {
   public:
     Context(std::int64_t sequence, std::int64_t micro_batch, std::int32_t padding)
@@ -69,19 +69,20 @@ class Context : public pipeline::BatchSource {
     std::vector<std::int32_t> tokens_;
 };
 
-// Draws from softmax(logits / temperature) over the top_k largest; temperature 0 takes the largest. The n-th draw of a seed is
-// the same on every rank and layout.
-std::int32_t choose(const std::vector<double>& logits, double temperature, std::int64_t top_k, std::uint64_t seed,
-                    std::uint32_t number) {
+// Draws from softmax(logits / temperature) over the top_k largest; temperature 0 takes the largest. The n-th
+// draw of a seed is the same on every rank and layout.
+std::int32_t choose(const std::vector<double>& logits, double temperature, std::int64_t top_k,
+                    std::uint64_t seed, std::uint32_t number) {
     std::vector<std::int32_t> order(logits.size());
     std::iota(order.begin(), order.end(), 0);
     const auto larger = [&](std::int32_t a, std::int32_t b) {
         const double x = logits[static_cast<std::size_t>(a)], y = logits[static_cast<std::size_t>(b)];
         return x != y ? x > y : a < b;
     };
-    const std::size_t kept = top_k > 0 ? std::min(order.size(), static_cast<std::size_t>(top_k)) : order.size();
-    std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(temperature > 0 ? kept : 1), order.end(),
-                      larger);
+    const std::size_t kept =
+        top_k > 0 ? std::min(order.size(), static_cast<std::size_t>(top_k)) : order.size();
+    std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(temperature > 0 ? kept : 1),
+                      order.end(), larger);
     if (temperature == 0)
         return order.front();
     const double largest = logits[static_cast<std::size_t>(order.front())];
@@ -125,7 +126,8 @@ int generate(const options::Resolved& options, comm::Runtime& runtime) {
         tokens.push_back(next);
     }
     if (runtime.rank() == 0)
-        std::cout << options.generation.prompt << tokenizer->decode(std::span(tokens).subspan(prompt_tokens)) << std::endl;
+        std::cout << options.generation.prompt << tokenizer->decode(std::span(tokens).subspan(prompt_tokens))
+                  << std::endl;
     return 0;
 }
 
@@ -141,15 +143,18 @@ int evaluate(const options::Resolved& options, comm::Runtime& runtime) {
             if (dataset->has(split))
                 static_cast<void>(dataset->info(split));
         if (!dataset->has(data::Split::valid) && !dataset->has(data::Split::test))
-            throw Error(ErrorCategory::usage, concat("--split ", options.data.split, " leaves nothing to evaluate"),
-                        {"evaluate reads the second (valid) and the third (test) part", "try: --split 0,1,0 for all documents"});
+            throw Error(ErrorCategory::usage,
+                        concat("--split ", options.data.split, " leaves nothing to evaluate"),
+                        {"evaluate reads the second (valid) and the third (test) part",
+                         "try: --split 0,1,0 for all documents"});
     });
     Loaded loaded(options, tokenizer->vocab_size(), path, runtime);
     for (const data::Split split : {data::Split::valid, data::Split::test}) {
         if (!dataset->has(split))
             continue;
         const comm::PhaseScope phase("evaluation");
-        DatasetBatches batches(*dataset, split, *loaded.engine, 0, static_cast<int>(options.data.num_workers));
+        DatasetBatches batches(*dataset, split, *loaded.engine, 0,
+                               static_cast<int>(options.data.num_workers));
         double sum = 0;
         for (std::int64_t i = 0; i < options.evaluation.eval_iters; ++i) {
             sum += loaded.engine->evaluate(batches, options.batch.num_microbatches);

@@ -32,12 +32,15 @@ std::string json_number(double value) {
 }
 
 // Megatron-LM caps the exponent so that an untrained model does not overflow.
-double perplexity(double loss) { return std::exp(std::min(20.0, loss)); }
+double perplexity(double loss) {
+    return std::exp(std::min(20.0, loss));
+}
 
 } // namespace
 
 std::string format(const IterationLine& line) {
-    const double left = static_cast<double>(line.train_iterations - line.iteration) * line.seconds_per_iteration;
+    const double left =
+        static_cast<double>(line.train_iterations - line.iteration) * line.seconds_per_iteration;
     return print(" [%s]", line.time.c_str()) +
            print(" iteration %8lld/%8lld |", static_cast<long long>(line.iteration),
                  static_cast<long long>(line.train_iterations)) +
@@ -55,23 +58,28 @@ std::string format(const IterationLine& line) {
 }
 
 std::string format_evaluation(const std::string& what, const std::string& where, double loss) {
-    return concat(" ", what, " loss at ", where, " | lm loss value: ") + print("%.6E | lm loss PPL: %.6E |", loss, perplexity(loss));
+    return concat(" ", what, " loss at ", where, " | lm loss value: ") +
+           print("%.6E | lm loss PPL: %.6E |", loss, perplexity(loss));
 }
 
 std::string json(const IterationLine& line) {
     return concat("{\"iteration\": ", line.iteration, ", \"consumed samples\": ", line.consumed_samples,
-                  ", \"lm loss\": ", json_number(line.loss), ", \"grad norm\": ", json_number(line.gradient_norm),
-                  ", \"learning rate\": ", json_number(line.learning_rate), ", \"global batch size\": ", line.global_batch,
+                  ", \"lm loss\": ", json_number(line.loss),
+                  ", \"grad norm\": ", json_number(line.gradient_norm),
+                  ", \"learning rate\": ", json_number(line.learning_rate),
+                  ", \"global batch size\": ", line.global_batch,
                   ", \"elapsed time per iteration (ms)\": ", json_number(1e3 * line.seconds_per_iteration),
                   ", \"tokens per second\": ", json_number(line.tokens_per_second),
                   ", \"throughput per rank (TFLOP/s/rank)\": ", json_number(line.tflops_per_rank),
-                  ", \"skipped iterations\": ", line.skipped_iterations, ", \"nan iterations\": ", line.nan_iterations,
-                  ", \"time\": \"", line.time, "\"}");
+                  ", \"skipped iterations\": ", line.skipped_iterations,
+                  ", \"nan iterations\": ", line.nan_iterations, ", \"time\": \"", line.time, "\"}");
 }
 
-std::string json_evaluation(const std::string& what, std::int64_t iteration, std::int64_t consumed_samples, double loss) {
+std::string json_evaluation(const std::string& what, std::int64_t iteration, std::int64_t consumed_samples,
+                            double loss) {
     return concat("{\"iteration\": ", iteration, ", \"consumed samples\": ", consumed_samples, ", \"", what,
-                  " loss\": ", json_number(loss), ", \"", what, " perplexity\": ", json_number(perplexity(loss)), "}");
+                  " loss\": ", json_number(loss), ", \"", what,
+                  " perplexity\": ", json_number(perplexity(loss)), "}");
 }
 
 } // namespace trireme::train

@@ -6,7 +6,8 @@
 
 namespace trireme::train {
 
-MetricsFile::MetricsFile(const std::filesystem::path& directory, MetricsStart start) : path_(directory / "metrics.jsonl") {
+MetricsFile::MetricsFile(const std::filesystem::path& directory, MetricsStart start)
+    : path_(directory / "metrics.jsonl") {
     std::error_code ignored;
     if (start == MetricsStart::fresh && std::filesystem::exists(path_, ignored)) {
         int number = 1;

@@ -12,8 +12,8 @@ enum class MetricsStart { fresh, resumed };
 
 class MetricsFile {
   public:
-    // fresh: an older file of another training is kept under the next free name metrics.jsonl.N. resumed: lines are
-    // appended. Throws Error (output).
+    // fresh: an older file of another training is kept under the next free name metrics.jsonl.N. resumed:
+    // lines are appended. Throws Error (output).
     MetricsFile(const std::filesystem::path& directory, MetricsStart start);
 
     // Adds a line and hands it to the system. Throws Error (output).

@@ -1,4 +1,5 @@
-// The training loop. At the end of each step, in Megatron-LM's order: log line, evaluation, save, exit interval.
+// The training loop. At the end of each step, in Megatron-LM's order: log line, evaluation, save, exit
+// interval.
 #include "trireme/train/pretrain.hpp"
 
 #include <chrono>
@@ -23,7 +24,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+double seconds_since(Clock::time_point start) {
+    return std::chrono::duration<double>(Clock::now() - start).count();
+}
 
 std::string time_now() {
     const std::time_t now = std::time(nullptr);
@@ -34,22 +37,26 @@ std::string time_now() {
     return text;
 }
 
-// Early and in words: a directory that cannot be written should not be found out after the first thousand steps.
+// Early and in words: a directory that cannot be written should not be found out after the first thousand
+// steps.
 void require_writable(const std::filesystem::path& directory) {
     std::error_code failure;
     std::filesystem::create_directories(directory, failure);
     if (failure)
-        throw Error(ErrorCategory::output, concat("cannot create the directory ", directory.string(), ": ", failure.message()),
+        throw Error(ErrorCategory::output,
+                    concat("cannot create the directory ", directory.string(), ": ", failure.message()),
                     {"--save names it", "try: a directory that you may write to"});
     if (::access(directory.c_str(), W_OK | X_OK) != 0)
-        throw Error(ErrorCategory::output, concat("cannot write to ", directory.string(), ": ", system_reason()),
+        throw Error(ErrorCategory::output,
+                    concat("cannot write to ", directory.string(), ": ", system_reason()),
                     {"--save names it", "try: a directory that you may write to"});
 }
 
 class Training {
   public:
     Training(const options::Resolved& options, comm::Runtime& runtime)
-        : options_(options), runtime_(runtime), world_(runtime.world()), learning_rate_(train::learning_rate(options)) {
+        : options_(options), runtime_(runtime), world_(runtime.world()),
+          learning_rate_(train::learning_rate(options)) {
         comm::agree(world_, [&] {
             const std::unique_ptr<data::Tokenizer> tokenizer = make_tokenizer(options);
             vocabulary_ = tokenizer->vocab_size();
@@ -78,7 +85,8 @@ class Training {
         for (std::int64_t iteration = state_.iteration + 1; iteration <= last && !stopped; ++iteration) {
             comm::set_iteration(iteration);
             step(batches, iteration);
-            if (evaluates() && options_.evaluation.eval_interval > 0 && iteration % options_.evaluation.eval_interval == 0)
+            if (evaluates() && options_.evaluation.eval_interval > 0 &&
+                iteration % options_.evaluation.eval_interval == 0)
                 evaluate_during_training(iteration);
             const std::int64_t save_interval = options_.checkpoint.save_interval;
             if (save_interval > 0 && iteration % save_interval == 0)
@@ -103,7 +111,9 @@ class Training {
             std::cout << text << std::endl;
     }
     int workers() const { return static_cast<int>(options_.data.num_workers); }
-    bool evaluates() const { return options_.evaluation.eval_interval > 0 && options_.evaluation.eval_iters > 0; }
+    bool evaluates() const {
+        return options_.evaluation.eval_interval > 0 && options_.evaluation.eval_iters > 0;
+    }
 
     void find_checkpoint() {
         state_.seed = options_.training.seed;
@@ -113,9 +123,10 @@ class Training {
         comm::agree(world_, [&] {
             checkpoint_ = checkpoint::find_latest(directory);
             if (!checkpoint_ && options_.checkpoint.exit_on_missing_checkpoint)
-                throw Error(ErrorCategory::checkpoint, concat("there is no checkpoint in ", directory),
-                            {"--load names it and --exit-on-missing-checkpoint is given",
-                             "try: another --load, or leave --exit-on-missing-checkpoint out to start fresh"});
+                throw Error(
+                    ErrorCategory::checkpoint, concat("there is no checkpoint in ", directory),
+                    {"--load names it and --exit-on-missing-checkpoint is given",
+                     "try: another --load, or leave --exit-on-missing-checkpoint out to start fresh"});
             if (!checkpoint_)
                 return;
             const checkpoint::State found = checkpoint::read_state(*checkpoint_);
@@ -126,8 +137,10 @@ class Training {
             state_ = found;
             state_.seed = seed;
             if (options_.checkpoint.load_optim && !found.has_optimizer)
-                throw Error(ErrorCategory::checkpoint, concat(checkpoint_->string(), " holds no optimizer state"),
-                            {"it was saved with --no-save-optim", "try: --no-load-optim, or --finetune to start at iteration 0"});
+                throw Error(ErrorCategory::checkpoint,
+                            concat(checkpoint_->string(), " holds no optimizer state"),
+                            {"it was saved with --no-save-optim",
+                             "try: --no-load-optim, or --finetune to start at iteration 0"});
             if (!options_.checkpoint.load_optim)
                 state_.optimizer_steps = 0;
         });
@@ -149,12 +162,14 @@ class Training {
         checkpoint::load(*checkpoint_, model);
         engine_->optimizer().set_steps(state_.optimizer_steps);
         say(concat("resume    ", checkpoint_->string(), " (saved at ", loaded_layout_, "), loaded in ",
-                   show_seconds(seconds_since(start)), options_.checkpoint.finetune ? ", weights only, at iteration 0"
-                                                       : optimizer                  ? ""
-                                                                                    : ", without optimizer state"));
+                   show_seconds(seconds_since(start)),
+                   options_.checkpoint.finetune ? ", weights only, at iteration 0"
+                   : optimizer                  ? ""
+                                                : ", without optimizer state"));
         if (state_.seed != options_.training.seed)
-            say(concat("          dropout follows the checkpoint's seed ", state_.seed, ", the order of data --seed ",
-                       options_.training.seed, " (--no-load-rng: both follow --seed)"));
+            say(concat("          dropout follows the checkpoint's seed ", state_.seed,
+                       ", the order of data --seed ", options_.training.seed,
+                       " (--no-load-rng: both follow --seed)"));
     }
 
     static std::string show_seconds(double seconds) {
@@ -212,9 +227,11 @@ class Training {
     }
 
     void throw_non_finite(const StepReport& report, std::int64_t iteration) const {
-        throw Error(ErrorCategory::non_finite, concat("loss or gradient is not finite in iteration ", iteration),
+        throw Error(ErrorCategory::non_finite,
+                    concat("loss or gradient is not finite in iteration ", iteration),
                     {concat("lm loss ", report.loss, ", gradient norm ", report.gradient_norm, ", samples ",
-                            state_.consumed_samples - options_.batch.global_batch_size, " to ", state_.consumed_samples - 1),
+                            state_.consumed_samples - options_.batch.global_batch_size, " to ",
+                            state_.consumed_samples - 1),
                      "the weights were not updated by this step and nothing was saved after it",
                      "try: resume from the last checkpoint with a lower --lr or a longer warm-up; "
                      "--no-check-for-nan-in-loss-and-grad skips such steps instead"});
@@ -231,11 +248,13 @@ class Training {
         line.tokens_per_second =
             static_cast<double>(setup.global_batch * setup.model.sequence) / line.seconds_per_iteration;
         line.tflops_per_rank = line.tokens_per_second / setup.grid.ranks() *
-                               catalogue::flops_per_token(setup.model, catalogue::AttentionFlops::causal) / 1e12;
+                               catalogue::flops_per_token(setup.model, catalogue::AttentionFlops::causal) /
+                               1e12;
         line.learning_rate = rate;
         line.global_batch = setup.global_batch;
         // The mean over good steps; a step that was not good is never hidden behind them.
-        line.loss = nan_in_interval() || good_steps_ == 0 ? bad_loss_ : loss_sum_ / static_cast<double>(good_steps_);
+        line.loss =
+            nan_in_interval() || good_steps_ == 0 ? bad_loss_ : loss_sum_ / static_cast<double>(good_steps_);
         line.gradient_norm = report.gradient_norm;
         line.skipped_iterations = skipped_iterations_;
         line.nan_iterations = nan_iterations_;
@@ -262,12 +281,13 @@ class Training {
         return sum / static_cast<double>(options_.evaluation.eval_iters);
     }
 
-    // The validation samples of evaluation k follow those of evaluation k - 1, so a resumed run sees the same.
+    // The validation samples of evaluation k follow those of evaluation k - 1, so a resumed run sees the
+    // same.
     void evaluate_during_training(std::int64_t iteration) {
         const Clock::time_point start = Clock::now();
         const std::int64_t before = iteration / options_.evaluation.eval_interval - 1;
-        const double loss = evaluate(data::Split::valid,
-                                     before * options_.evaluation.eval_iters * options_.batch.global_batch_size);
+        const double loss = evaluate(data::Split::valid, before * options_.evaluation.eval_iters *
+                                                             options_.batch.global_batch_size);
         report_evaluation("validation", concat("iteration ", iteration), loss);
         interval_start_ += Clock::now() - start; // not part of the time of an iteration
     }
@@ -335,6 +355,8 @@ class Training {
 
 } // namespace
 
-int pretrain(const options::Resolved& options, comm::Runtime& runtime) { return Training(options, runtime).run(); }
+int pretrain(const options::Resolved& options, comm::Runtime& runtime) {
+    return Training(options, runtime).run();
+}
 
 } // namespace trireme::train

@@ -1,6 +1,7 @@
 // ranks: 1 2 4 8
-// Checkpoints: a run that stops and resumes on the same layout gives the same bits as one that does not; on another layout the
-// same losses to 1e-10. Whatever the layout, the tensors of a checkpoint have the catalogue's names and global shapes.
+// Checkpoints: a run that stops and resumes on the same layout gives the same bits as one that does not; on
+// another layout the same losses to 1e-10. Whatever the layout, the tensors of a checkpoint have the
+// catalogue's names and global shapes.
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -109,7 +110,8 @@ TEST(Checkpoint, ResumeGivesTheSameBits) {
             save(first, directory.path(), 5);
             TinyRun second(setup_for(grid, type));
             ASSERT_NO_FATAL_FAILURE(load(second, directory.path()));
-            EXPECT_EQ(second.steps(5, 10), std::vector<double>(expected.begin() + 5, expected.end())) << grid.text();
+            EXPECT_EQ(second.steps(5, 10), std::vector<double>(expected.begin() + 5, expected.end()))
+                << grid.text();
         }
 }
 
@@ -142,7 +144,8 @@ TEST(Checkpoint, HoldsTheCatalogue) {
             EXPECT_EQ(view.info(group + parameter.name).shape, parameter.shape) << parameter.name;
             EXPECT_EQ(view.info(group + parameter.name).type, DType::f32);
         }
-    EXPECT_EQ(view.names("/parameters").size(), catalogue::make_catalogue(run.engine.setup().model, 1).size());
+    EXPECT_EQ(view.names("/parameters").size(),
+              catalogue::make_catalogue(run.engine.setup().model, 1).size());
 }
 
 TEST(Checkpoint, AnotherModelIsRefused) {
@@ -158,7 +161,8 @@ TEST(Checkpoint, AnotherModelIsRefused) {
         ADD_FAILURE() << "loaded";
     } catch (const Error& error) {
         EXPECT_EQ(error.category(), ErrorCategory::checkpoint);
-        EXPECT_NE(error.message().find("layers.0.mlp.up.weight: [32, 16] in the checkpoint, [64, 16] by the options"),
+        EXPECT_NE(error.message().find(
+                      "layers.0.mlp.up.weight: [32, 16] in the checkpoint, [64, 16] by the options"),
                   std::string::npos)
             << error.message();
     }

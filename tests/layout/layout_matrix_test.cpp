@@ -1,7 +1,8 @@
 // ranks: 1 2 4 8
-// Every layout trains the same model. Losses of 20 steps with dropout, in every TP x PP x DP of this number of ranks, with
-// micro-batches of 1 and 2 and every way of recomputation, equal those of one rank alone to 1e-10 of their largest (fp64: only
-// the order of sums differs). Leaving out any one collective or transfer must change the losses.
+// Every layout trains the same model. Losses of 20 steps with dropout, in every TP x PP x DP of this number
+// of ranks, with micro-batches of 1 and 2 and every way of recomputation, equal those of one rank alone to
+// 1e-10 of their largest (fp64: only the order of sums differs). Leaving out any one collective or transfer
+// must change the losses.
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -51,8 +52,9 @@ std::vector<double> reference(DType type) {
 }
 
 std::string describe(const train::EngineSetup& setup) {
-    return concat(setup.grid.text(), ", ", topology::name(setup.schedule), ", micro-batch ", setup.micro_batch, ", recompute ",
-                  static_cast<int>(setup.recompute.mode), " of ", setup.recompute.layers);
+    return concat(setup.grid.text(), ", ", topology::name(setup.schedule), ", micro-batch ",
+                  setup.micro_batch, ", recompute ", static_cast<int>(setup.recompute.mode), " of ",
+                  setup.recompute.layers);
 }
 
 void expect_reference_losses(const train::EngineSetup& setup, double relative_bound) {
@@ -63,17 +65,21 @@ void expect_reference_losses(const train::EngineSetup& setup, double relative_bo
     const double bound = relative_bound * *std::ranges::max_element(expected);
     for (std::size_t step = 0; step < losses.size(); ++step)
         ASSERT_TRUE(std::fabs(losses[step] - expected[step]) <= bound)
-            << describe(setup) << ", step " << step << ": " << losses[step] << ", one rank: " << expected[step];
+            << describe(setup) << ", step " << step << ": " << losses[step]
+            << ", one rank: " << expected[step];
     // What the losses rest on: they move, so that equality means something.
     ASSERT_GT(losses.front() - losses.back(), 0.2);
 }
 
-const std::vector<Recompute> kRecomputes{{Recompute::Mode::none, 0},    {Recompute::Mode::selective, 0},
-                                         {Recompute::Mode::uniform, 1}, {Recompute::Mode::uniform, 3},
+const std::vector<Recompute> kRecomputes{{Recompute::Mode::none, 0},
+                                         {Recompute::Mode::selective, 0},
+                                         {Recompute::Mode::uniform, 1},
+                                         {Recompute::Mode::uniform, 3},
                                          {Recompute::Mode::block, 1}};
 
 TEST(LayoutMatrix, LossesEqualOneRanks) {
-    const bool quick = std::string(std::getenv("TRIREME_TEST_LEVEL") ? std::getenv("TRIREME_TEST_LEVEL") : "full") == "quick";
+    const bool quick = std::string(std::getenv("TRIREME_TEST_LEVEL") ? std::getenv("TRIREME_TEST_LEVEL")
+                                                                     : "full") == "quick";
     int number = 0;
     for (const topology::Grid& grid : grids())
         for (const std::int64_t micro_batch : {1, 2})
@@ -84,9 +90,11 @@ TEST(LayoutMatrix, LossesEqualOneRanks) {
                     setup.micro_batch = micro_batch;
                     setup.recompute = recompute;
                     setup.schedule = schedule;
-                    if (schedule == ScheduleKind::gpipe && (grid.pipeline == 1 || recompute.mode == Recompute::Mode::block))
+                    if (schedule == ScheduleKind::gpipe &&
+                        (grid.pipeline == 1 || recompute.mode == Recompute::Mode::block))
                         continue;
-                    // The quick level takes every third case; each layout still meets each recompute mode's neighbours.
+                    // The quick level takes every third case; each layout still meets each recompute mode's
+                    // neighbours.
                     if (quick && runtime().ranks() > 1 && ++number % 3 != 0)
                         continue;
                     ASSERT_NO_FATAL_FAILURE(expect_reference_losses(setup, 1e-10));
@@ -124,8 +132,8 @@ TEST(LayoutMatrix, UnevenStages) {
         ASSERT_TRUE(std::fabs(losses[step] - expected[step]) <= 1e-10 * expected.front()) << "step " << step;
 }
 
-// The parameters of all ranks of one data replica are the model's, with what is replicated and padded counted as the catalogue
-// says, and no rank holds more than its share.
+// The parameters of all ranks of one data replica are the model's, with what is replicated and padded counted
+// as the catalogue says, and no rank holds more than its share.
 TEST(LayoutMatrix, EachRankHoldsItsShare) {
     for (const topology::Grid& grid : grids()) {
         train::EngineSetup setup = test::tiny_setup();
@@ -133,7 +141,8 @@ TEST(LayoutMatrix, EachRankHoldsItsShare) {
         const auto backend = backend::make_cpu_backend(1);
         train::Engine engine(setup, comm::ProcessGroups(runtime(), setup.grid, *backend), *backend);
         const topology::Coordinates at = engine.groups().at;
-        const topology::Interval layers = engine.placement().layers[static_cast<std::size_t>(at.pipeline)].front();
+        const topology::Interval layers =
+            engine.placement().layers[static_cast<std::size_t>(at.pipeline)].front();
         double expected = 0;
         for (const catalogue::Parameter& parameter : catalogue::make_catalogue(setup.model, grid.tensor)) {
             const bool first = at.pipeline == 0, last = at.pipeline == grid.pipeline - 1;
@@ -146,7 +155,9 @@ TEST(LayoutMatrix, EachRankHoldsItsShare) {
                 continue;
             double elements = static_cast<double>(parameter.elements());
             if (parameter.name == "embedding.word.weight") // 61 rows, padded to a multiple of 8 x TP
-                elements = static_cast<double>((61 + 8 * grid.tensor - 1) / (8 * grid.tensor) * (8 * grid.tensor)) * 16;
+                elements =
+                    static_cast<double>((61 + 8 * grid.tensor - 1) / (8 * grid.tensor) * (8 * grid.tensor)) *
+                    16;
             expected += parameter.split_axis >= 0 ? elements / grid.tensor : elements;
         }
         EXPECT_EQ(static_cast<double>(engine.parameters().local_elements()), expected) << grid.text();
@@ -157,7 +168,8 @@ TEST(LayoutMatrix, EachRankHoldsItsShare) {
 class Omitting : public comm::Communicator {
   public:
     Omitting(std::unique_ptr<comm::Communicator> inner, int omitted)
-        : Communicator(inner->name(), inner->world_ranks(), inner->rank()), inner_(std::move(inner)), omitted_(omitted) {}
+        : Communicator(inner->name(), inner->world_ranks(), inner->rank()), inner_(std::move(inner)),
+          omitted_(omitted) {}
 
     void start_step() { calls_ = 0; }
     int calls() const { return calls_; }
@@ -189,7 +201,7 @@ struct Omission {
     int calls = 0; // that the group saw in one step
 };
 
-Omission losses_without(std::unique_ptr<comm::Communicator> comm::ProcessGroups::* group, int omitted) {
+Omission losses_without(std::unique_ptr<comm::Communicator> comm::ProcessGroups::*group, int omitted) {
     train::EngineSetup setup = test::tiny_setup();
     const int ranks = runtime().ranks();
     setup.model.layers = 2;
@@ -229,15 +241,18 @@ TEST(Omissions, AnyCollectiveLeftOutChangesTheLosses) {
         GTEST_SKIP() << "runs on 4 ranks";
     constexpr int kNone = -1;
     using comm::ProcessGroups;
-    for (const auto group : {&ProcessGroups::tensor, &ProcessGroups::data, &ProcessGroups::embedding, &ProcessGroups::model}) {
+    for (const auto group :
+         {&ProcessGroups::tensor, &ProcessGroups::data, &ProcessGroups::embedding, &ProcessGroups::model}) {
         const Omission whole = losses_without(group, kNone);
         ASSERT_GT(whole.calls, 0);
         for (int omitted = 0; omitted < whole.calls; ++omitted)
-            EXPECT_TRUE(differ(losses_without(group, omitted).losses, whole.losses)) << "collective " << omitted;
+            EXPECT_TRUE(differ(losses_without(group, omitted).losses, whole.losses))
+                << "collective " << omitted;
     }
     const Omission whole = losses_without(&ProcessGroups::pipeline, kNone);
     for (const int channel : {0, 1}) // forward and backward transfers
-        EXPECT_TRUE(differ(losses_without(&ProcessGroups::pipeline, channel).losses, whole.losses)) << "channel " << channel;
+        EXPECT_TRUE(differ(losses_without(&ProcessGroups::pipeline, channel).losses, whole.losses))
+            << "channel " << channel;
 }
 
 } // namespace

@@ -1,7 +1,8 @@
 // ranks: 1 2 4
-// The whole model and optimizer against PyTorch in fp64 (tests/oracle/make_goldens.py says how the values were made): loss and
-// every gradient of a 3-layer GPT to 1e-10 of the largest value of that kind of parameter over all layers, parameters after 10
-// AdamW steps with clipping, warm-up and decay to 1e-9 in the same sense; on every layout of this number of ranks.
+// The whole model and optimizer against PyTorch in fp64 (tests/oracle/make_goldens.py says how the values
+// were made): loss and every gradient of a 3-layer GPT to 1e-10 of the largest value of that kind of
+// parameter over all layers, parameters after 10 AdamW steps with clipping, warm-up and decay to 1e-9 in the
+// same sense; on every layout of this number of ranks.
 #include <algorithm>
 #include <cmath>
 #include <gtest/gtest.h>
@@ -73,10 +74,12 @@ class Goldens {
         return result;
     }
     // The largest value of each kind of parameter over all layers.
-    std::map<std::string, long double> largest_of_kinds(const std::string& group, const catalogue::ModelConfig& config) {
+    std::map<std::string, long double> largest_of_kinds(const std::string& group,
+                                                        const catalogue::ModelConfig& config) {
         std::map<std::string, long double> most;
         for (const catalogue::Parameter& parameter : catalogue::make_catalogue(config, 1))
-            most[parameter.kind] = std::max(most[parameter.kind], test::largest(values(group + parameter.name)));
+            most[parameter.kind] =
+                std::max(most[parameter.kind], test::largest(values(group + parameter.name)));
         return most;
     }
 
@@ -91,8 +94,9 @@ class Goldens {
 class GoldenBatches : public pipeline::BatchSource {
   public:
     GoldenBatches(const train::Engine& engine, std::vector<std::int32_t> tokens)
-        : micro_batch_(engine.setup().micro_batch), data_rank_(engine.groups().at.data), data_size_(engine.setup().grid.data),
-          all_(std::move(tokens)), tokens_(static_cast<std::size_t>(kSequence * micro_batch_)), targets_(tokens_.size()) {}
+        : micro_batch_(engine.setup().micro_batch), data_rank_(engine.groups().at.data),
+          data_size_(engine.setup().grid.data), all_(std::move(tokens)),
+          tokens_(static_cast<std::size_t>(kSequence * micro_batch_)), targets_(tokens_.size()) {}
 
     void start_step(std::int64_t step) { step_ = step; }
     std::int64_t first_sample(std::int64_t number) const override {
@@ -125,13 +129,14 @@ void set_parameters(train::Engine& engine, Goldens& goldens) {
 
 // Every parameter held here against /GROUP/NAME; `tensor_of` gives the local tensor.
 template <class TensorOf>
-void expect_parameters(train::Engine& engine, Goldens& goldens, const std::string& group, long double relative,
-                       const TensorOf& tensor_of) {
+void expect_parameters(train::Engine& engine, Goldens& goldens, const std::string& group,
+                       long double relative, const TensorOf& tensor_of) {
     const std::map<std::string, long double> largest = goldens.largest_of_kinds(group, engine.setup().model);
     for (const model::HeldParameter& held : engine.parameters().held()) {
         const std::vector<double> expected = goldens.part(group + held.parameter.name, held.shard.box);
         const std::span<double> local = tensor_of(held).template values<double>();
-        EXPECT_TRUE(test::within(local.first(expected.size()), expected, relative * largest.at(held.parameter.kind)))
+        EXPECT_TRUE(
+            test::within(local.first(expected.size()), expected, relative * largest.at(held.parameter.kind)))
             << held.parameter.name << " at " << engine.setup().grid.text();
         for (const double padding : local.subspan(expected.size()))
             EXPECT_EQ(padding, 0.0) << "padding of " << held.parameter.name;
@@ -158,13 +163,16 @@ TEST(Gpt2Oracle, LossAndGradients) {
         const train::StepReport report = engine.train_step(batches, 0.0);
         const double loss = goldens.values("/losses").front();
         EXPECT_TRUE(std::fabs(report.loss - loss) <= 1e-12 * loss) << report.loss << " against " << loss;
-        // A key bias adds the same to all scores of a query, so its gradient is exactly zero: what PyTorch and we find is
-        // rounding. It is held against the largest query bias gradient.
-        const std::map<std::string, long double> largest = goldens.largest_of_kinds("/gradients/", engine.setup().model);
+        // A key bias adds the same to all scores of a query, so its gradient is exactly zero: what PyTorch
+        // and we find is rounding. It is held against the largest query bias gradient.
+        const std::map<std::string, long double> largest =
+            goldens.largest_of_kinds("/gradients/", engine.setup().model);
         for (const model::HeldParameter& held : engine.parameters().held()) {
-            const std::vector<double> expected = goldens.part("/gradients/" + held.parameter.name, held.shard.box);
-            const std::string kind = held.parameter.kind == "layers.attention.key.bias" ? "layers.attention.query.bias"
-                                                                                        : held.parameter.kind;
+            const std::vector<double> expected =
+                goldens.part("/gradients/" + held.parameter.name, held.shard.box);
+            const std::string kind = held.parameter.kind == "layers.attention.key.bias"
+                                         ? "layers.attention.query.bias"
+                                         : held.parameter.kind;
             const std::span<double> local = engine.parameters().gradient(held).values<double>();
             EXPECT_TRUE(test::within(local.first(expected.size()), expected, 1e-10L * largest.at(kind)))
                 << held.parameter.name << " at " << grid.text();
@@ -179,7 +187,8 @@ TEST(Gpt2Oracle, TenSteps) {
             if (kBatch % (micro_batch * grid.data) != 0)
                 continue;
             const auto backend = backend::make_cpu_backend(1);
-            train::Engine engine(golden_setup(grid, micro_batch), comm::ProcessGroups(runtime(), grid, *backend), *backend);
+            train::Engine engine(golden_setup(grid, micro_batch),
+                                 comm::ProcessGroups(runtime(), grid, *backend), *backend);
             set_parameters(engine, goldens);
             GoldenBatches batches(engine, goldens.tokens());
             std::vector<double> losses, norms, rates;
@@ -193,8 +202,9 @@ TEST(Gpt2Oracle, TenSteps) {
             EXPECT_TRUE(test::within(rates, goldens.values("/learning_rates"), 1e-16L));
             EXPECT_TRUE(test::within(losses, goldens.values("/losses"), 1e-10L * losses.front()));
             EXPECT_TRUE(test::within(norms, goldens.values("/gradient_norms"), 1e-10L * norms.front()));
-            expect_parameters(engine, goldens, "/final_parameters/", 1e-9L,
-                              [&](const model::HeldParameter& held) { return engine.parameters().weight(held); });
+            expect_parameters(
+                engine, goldens, "/final_parameters/", 1e-9L,
+                [&](const model::HeldParameter& held) { return engine.parameters().weight(held); });
         }
 }
 

@@ -33,7 +33,8 @@ std::int64_t SyntheticBatches::first_sample(std::int64_t number) const {
 
 model::MicroBatch SyntheticBatches::load(std::int64_t number) {
     const auto token = [&](std::int64_t sample, std::int64_t t) {
-        const PhiloxCounter words = philox4x32({static_cast<std::uint32_t>(sample), static_cast<std::uint32_t>(t), 0, 0}, {7, 7});
+        const PhiloxCounter words =
+            philox4x32({static_cast<std::uint32_t>(sample), static_cast<std::uint32_t>(t), 0, 0}, {7, 7});
         return static_cast<std::int32_t>(words[0] % static_cast<std::uint32_t>(vocabulary_));
     };
     for (std::int64_t b = 0; b < micro_batch_; ++b)

@@ -1,5 +1,5 @@
-// A model small enough to train a hundred layouts of it in a minute, and synthetic micro-batches whose tokens are a function of
-// the sample number alone.
+// A model small enough to train a hundred layouts of it in a minute, and synthetic micro-batches whose tokens
+// are a function of the sample number alone.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,8 @@
 
 namespace trireme::test {
 
-// 4 layers, hidden 16, 4 heads, sequence 12, vocabulary 61, global batch 8, dropout 0.1, fp64; a gradient clip that bites.
+// 4 layers, hidden 16, 4 heads, sequence 12, vocabulary 61, global batch 8, dropout 0.1, fp64; a gradient
+// clip that bites.
 train::EngineSetup tiny_setup();
 
 class SyntheticBatches : public pipeline::BatchSource {

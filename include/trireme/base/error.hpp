@@ -3,8 +3,8 @@
 // Only main(), thread entries and comm::agree() catch; destructors never throw.
 #pragma once
 
-#include <sstream>
 #include <source_location>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -24,7 +24,8 @@ enum class ErrorCategory : int {
     interrupted = 75,  // stopped by a signal or a time limit after saving: run me again
 };
 
-// Set by comm::agree(): `ranks` ranks throw the same Error together, and the world rank `speaker` of them prints it.
+// Set by comm::agree(): `ranks` ranks throw the same Error together, and the world rank `speaker` of them
+// prints it.
 struct Agreement {
     int ranks = 0; // 0: thrown by this rank alone
     int speaker = -1;
@@ -32,8 +33,8 @@ struct Agreement {
 
 class Error : public std::runtime_error {
   public:
-    // `what_happened`: one line without a full stop. `details`: each printed indented below it (the option and
-    // where its value came from, file:line, rank and host, "try: ...").
+    // `what_happened`: one line without a full stop. `details`: each printed indented below it (the option
+    // and where its value came from, file:line, rank and host, "try: ...").
     Error(ErrorCategory category, std::string what_happened, std::vector<std::string> details = {},
           std::source_location where = std::source_location::current());
 
@@ -54,7 +55,8 @@ class Error : public std::runtime_error {
     Agreement agreement_;
 };
 
-// concat("6 ranks do not fit TP ", 4) == "6 ranks do not fit TP 4". Stands in for std::format (absent in g++ 12).
+// concat("6 ranks do not fit TP ", 4) == "6 ranks do not fit TP 4". Stands in for std::format (absent in g++
+// 12).
 template <class... Parts>
 std::string concat(const Parts&... parts) {
     std::ostringstream out;

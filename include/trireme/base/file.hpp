@@ -1,4 +1,5 @@
-// Files: read whole, map read-only, and publish atomically (temporary file, fsync, rename, fsync of the parent).
+// Files: read whole, map read-only, and publish atomically (temporary file, fsync, rename, fsync of the
+// parent).
 #pragma once
 
 #include <cstddef>
@@ -14,7 +15,8 @@ namespace trireme {
 // The whole file. Throws Error of `category` that names the path and the system's reason.
 std::string read_file(const std::filesystem::path& path, ErrorCategory category);
 
-// Replaces `path` in one step: readers see the old or the new content, also after a crash. Throws Error (output).
+// Replaces `path` in one step: readers see the old or the new content, also after a crash. Throws Error
+// (output).
 void publish_file(const std::filesystem::path& path, std::string_view content);
 
 // fsync of a directory, so that a rename in it survives a crash. Throws Error (output).

@@ -1,6 +1,6 @@
-// Philox4x32-10, the counter-based generator of Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as
-// 1, 2, 3" (SC 2011). A draw is a pure function of (counter, key), so whoever knows the logical position of a
-// parameter, a dropout mask or a sample knows its random numbers, on any rank and in any layout.
+// Philox4x32-10, the counter-based generator of Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy
+// as 1, 2, 3" (SC 2011). A draw is a pure function of (counter, key), so whoever knows the logical position
+// of a parameter, a dropout mask or a sample knows its random numbers, on any rank and in any layout.
 #pragma once
 
 #include <array>
@@ -28,8 +28,14 @@ constexpr PhiloxCounter philox4x32(PhiloxCounter counter, PhiloxKey key) {
     return counter;
 }
 
-// What a draw is for: keeps the streams of one seed apart. Values are part of the meaning of a seed: never reuse.
-enum class RandomDomain : std::uint32_t { initial_weights = 1, dropout = 2, sample_order = 3, generation = 4 };
+// What a draw is for: keeps the streams of one seed apart. Values are part of the meaning of a seed: never
+// reuse.
+enum class RandomDomain : std::uint32_t {
+    initial_weights = 1,
+    dropout = 2,
+    sample_order = 3,
+    generation = 4
+};
 
 // The key of a domain under a user's 64-bit seed.
 constexpr PhiloxKey philox_key(std::uint64_t seed, RandomDomain domain) {

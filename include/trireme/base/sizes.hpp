@@ -6,7 +6,9 @@
 
 namespace trireme {
 
-constexpr std::int64_t divide_round_up(std::int64_t value, std::int64_t by) { return (value + by - 1) / by; }
+constexpr std::int64_t divide_round_up(std::int64_t value, std::int64_t by) {
+    return (value + by - 1) / by;
+}
 constexpr std::int64_t round_up(std::int64_t value, std::int64_t multiple) {
     return divide_round_up(value, multiple) * multiple;
 }

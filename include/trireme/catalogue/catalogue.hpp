@@ -1,9 +1,9 @@
-// The one list of a model's logical parameters. Initialisation, memory plan, parameter counts, gradient buckets, optimizer
-// sharding, checkpoints and converters all read it.
+// The one list of a model's logical parameters. Initialisation, memory plan, parameter counts, gradient
+// buckets, optimizer sharding, checkpoints and converters all read it.
 //
-// A logical parameter is what a checkpoint stores: a name, a global N-D shape without padding, and how it is cut over tensor
-// ranks. Where the run packs several into one buffer (query, key and value into one matrix) they bear the same `pack` name and
-// follow each other; each keeps its own entry.
+// A logical parameter is what a checkpoint stores: a name, a global N-D shape without padding, and how it is
+// cut over tensor ranks. Where the run packs several into one buffer (query, key and value into one matrix)
+// they bear the same `pack` name and follow each other; each keeps its own entry.
 #pragma once
 
 #include <cstdint>
@@ -19,22 +19,22 @@ namespace trireme::catalogue {
 
 enum class Initialisation : std::uint8_t { normal, zeros, ones };
 
-// Which piece of the model a parameter belongs to. `tied` is the word embedding that the first stage owns and the last
-// stage holds a copy of.
+// Which piece of the model a parameter belongs to. `tied` is the word embedding that the first stage owns and
+// the last stage holds a copy of.
 enum class Owner : std::uint8_t { embedding, tied, layer, head };
 
 struct Parameter {
-    std::string name;                 // "layers.3.attention.query.weight"
-    std::string kind;                 // without the number: "layers.attention.query.weight"
-    std::string pack;                 // "layers.3.attention.query_key_value.weight"; the name itself when alone
-    std::vector<std::int64_t> shape;  // global, unpadded
+    std::string name; // "layers.3.attention.query.weight"
+    std::string kind; // without the number: "layers.attention.query.weight"
+    std::string pack; // "layers.3.attention.query_key_value.weight"; the name itself when alone
+    std::vector<std::int64_t> shape; // global, unpadded
     Initialisation initialisation = Initialisation::zeros;
-    double standard_deviation = 0;    // of `normal`
-    bool decays = false;              // weight decay: matrices and embeddings, not biases and norms
+    double standard_deviation = 0; // of `normal`
+    bool decays = false;           // weight decay: matrices and embeddings, not biases and norms
     Owner owner = Owner::layer;
-    std::int64_t layer = -1;          // global number, for Owner::layer
-    int split_axis = -1;              // cut over tensor ranks along this axis; -1: every tensor rank holds it whole
-    std::int64_t padded_extent = 0;   // of the split axis before cutting (vocabulary); 0: no padding
+    std::int64_t layer = -1; // global number, for Owner::layer
+    int split_axis = -1;     // cut over tensor ranks along this axis; -1: every tensor rank holds it whole
+    std::int64_t padded_extent = 0; // of the split axis before cutting (vocabulary); 0: no padding
 
     std::int64_t elements() const;
 };
@@ -53,13 +53,15 @@ Shard shard(const Parameter& parameter, int tensor_size, int tensor_rank);
 // Sum over logical parameters, each once.
 std::int64_t parameter_count(const ModelConfig& config);
 
-// Fills `local` (f32 or f64, host memory, shape shard.local) with the initial values of that box: element e of the global
-// tensor in row-major order is a function of (seed, name, e) alone. Normal values by Box and Muller (1958) from 53-bit
-// uniforms of philox4x32({e/2 low, e/2 high, name hash low, high}, key). Padding is zero.
+// Fills `local` (f32 or f64, host memory, shape shard.local) with the initial values of that box: element e
+// of the global tensor in row-major order is a function of (seed, name, e) alone. Normal values by Box and
+// Muller (1958) from 53-bit uniforms of philox4x32({e/2 low, e/2 high, name hash low, high}, key). Padding is
+// zero.
 void initialise(const Parameter& parameter, const Shard& shard, std::uint64_t seed, Tensor local);
 
-// Floating-point operations of one token's forward and backward pass: 6 a matmul parameter, the logits layer included, plus
-// attention scores and values (12 * layers * heads * head_dim * sequence, half of that where the causal half is counted).
+// Floating-point operations of one token's forward and backward pass: 6 a matmul parameter, the logits layer
+// included, plus attention scores and values (12 * layers * heads * head_dim * sequence, half of that where
+// the causal half is counted).
 enum class AttentionFlops : std::uint8_t { causal, full };
 double flops_per_token(const ModelConfig& config, AttentionFlops attention);
 

@@ -1,12 +1,13 @@
 // Checkpoints of logical tensors: any layout reads what any layout wrote.
 //
-//     SAVE/latest_checkpointed_iteration.txt     "1000": replaced atomically once the checkpoint below is complete
-//     SAVE/iter_0001000/checkpoint.h5            options and counters; links all tensors into one view for people
-//     SAVE/iter_0001000/stage_000.h5             parameters and moments of pipeline stage 0, written by its ranks together
+//     SAVE/latest_checkpointed_iteration.txt     "1000": replaced atomically once the checkpoint below is
+//     complete SAVE/iter_0001000/checkpoint.h5            options and counters; links all tensors into one
+//     view for people SAVE/iter_0001000/stage_000.h5             parameters and moments of pipeline stage 0,
+//     written by its ranks together
 //
-// In each stage file: /parameters/NAME, /first_moment/NAME, /second_moment/NAME, datasets of the catalogue's global shape,
-// without padding. A checkpoint is written as SAVE/iter_0001000.partial and renamed when all of it is on disk.
-// docs/checkpoint-format.md says it all.
+// In each stage file: /parameters/NAME, /first_moment/NAME, /second_moment/NAME, datasets of the catalogue's
+// global shape, without padding. A checkpoint is written as SAVE/iter_0001000.partial and renamed when all of
+// it is on disk. docs/checkpoint-format.md says it all.
 #pragma once
 
 #include <cstdint>
@@ -25,12 +26,12 @@ namespace trireme::checkpoint {
 struct State {
     std::int64_t iteration = 0;
     std::int64_t consumed_samples = 0;
-    std::int64_t optimizer_steps = 0;    // good steps: Adam's bias correction
-    std::int64_t scheduled_samples = 0;  // samples of good steps: the learning rate follows them
-    std::uint64_t seed = 0;              // of dropout
-    std::string options;                 // `name = value` lines, as --config reads them
-    std::string layout;                  // "TP 2 x PP 2 x DP 1": for messages
-    bool has_optimizer = true;           // moments are in it
+    std::int64_t optimizer_steps = 0;   // good steps: Adam's bias correction
+    std::int64_t scheduled_samples = 0; // samples of good steps: the learning rate follows them
+    std::uint64_t seed = 0;             // of dropout
+    std::string options;                // `name = value` lines, as --config reads them
+    std::string layout;                 // "TP 2 x PP 2 x DP 1": for messages
+    bool has_optimizer = true;          // moments are in it
 };
 
 // What of a running model is saved or loaded; nothing is owned.
@@ -41,19 +42,19 @@ struct Model {
     const comm::ProcessGroups* groups = nullptr;
 };
 
-// Collective over the world. Throws Error (output) on all ranks, leaving earlier checkpoints and the marker as they were.
-// Returns the directory.
+// Collective over the world. Throws Error (output) on all ranks, leaving earlier checkpoints and the marker
+// as they were. Returns the directory.
 std::filesystem::path save(const std::filesystem::path& directory, const State& state, const Model& model);
 
-// The checkpoint that the marker in `directory` names, or nothing if the directory is missing or empty or has no marker.
-// Throws Error (checkpoint) if the marker is not a number or names a checkpoint that is not there.
+// The checkpoint that the marker in `directory` names, or nothing if the directory is missing or empty or has
+// no marker. Throws Error (checkpoint) if the marker is not a number or names a checkpoint that is not there.
 std::optional<std::filesystem::path> find_latest(const std::filesystem::path& directory);
 
 // Options and counters of a checkpoint directory; any rank may call it alone. Throws Error (checkpoint).
 State read_state(const std::filesystem::path& checkpoint);
 
-// Fills the parameters, and the moments if model.optimizer is given. Collective over the world. Throws Error (checkpoint) on all
-// ranks: a missing tensor, another shape (both are named), a file that cannot be read.
+// Fills the parameters, and the moments if model.optimizer is given. Collective over the world. Throws Error
+// (checkpoint) on all ranks: a missing tensor, another shape (both are named), a file that cannot be read.
 void load(const std::filesystem::path& checkpoint, const Model& model);
 
 } // namespace trireme::checkpoint

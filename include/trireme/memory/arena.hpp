@@ -12,7 +12,8 @@ namespace trireme::memory {
 class Allocator {
   public:
     virtual ~Allocator() = default;
-    // Zeroed, aligned to Plan::kAlignment. Throws Error (device) that names the size when there is not enough.
+    // Zeroed, aligned to Plan::kAlignment. Throws Error (device) that names the size when there is not
+    // enough.
     virtual void* allocate(std::int64_t bytes) = 0;
     virtual void release(void* data, std::int64_t bytes) noexcept = 0;
 };

@@ -1,5 +1,5 @@
-// The named plan of bytes. Every component declares what it needs here before anything is allocated; the run cuts one
-// arena from the plan and `trireme plan` prints it, so planned and taken bytes are the same numbers.
+// The named plan of bytes. Every component declares what it needs here before anything is allocated; the run
+// cuts one arena from the plan and `trireme plan` prints it, so planned and taken bytes are the same numbers.
 //
 //     Plan plan;
 //     const Item logits = plan.add(Category::logits, "logits", Shape{512, 1000}, DType::f32);
@@ -40,8 +40,9 @@ class Plan {
     // A tensor of its own for the whole run.
     Item add(Category category, std::string name, const Shape& shape, DType type);
 
-    // A scratch tensor that all who name it share: the first call plans it, later ones get the same bytes (shape and
-    // type may differ; the entry grows to the largest). Whoever shares a name must not need it at the same time.
+    // A scratch tensor that all who name it share: the first call plans it, later ones get the same bytes
+    // (shape and type may differ; the entry grows to the largest). Whoever shares a name must not need it at
+    // the same time.
     Item share(Category category, const std::string& name, const Shape& shape, DType type);
 
     std::span<const Entry> entries() const { return entries_; }

@@ -1,10 +1,12 @@
-// The parameters that one rank holds: which ones, in which flat buckets of weights and main gradients they lie.
+// The parameters that one rank holds: which ones, in which flat buckets of weights and main gradients they
+// lie.
 //
-// A bucket is a flat buffer that data-parallel ranks reduce as one message and that ZeRO-1 can cut into equal ranges: its
-// length is a multiple of kAlignment * DP. Parameters stand in it pack by pack, in reverse model order (their gradients are
-// complete in that order), each pack aligned to kAlignment elements, the members of a pack without gaps, so that query, key
-// and value are one matrix to the run and three parameters to everybody else. Tied embeddings have a bucket of their own, so
-// that both copies are cut alike; parameters that all tensor ranks hold whole have buckets apart from those cut over them.
+// A bucket is a flat buffer that data-parallel ranks reduce as one message and that ZeRO-1 can cut into equal
+// ranges: its length is a multiple of kAlignment * DP. Parameters stand in it pack by pack, in reverse model
+// order (their gradients are complete in that order), each pack aligned to kAlignment elements, the members
+// of a pack without gaps, so that query, key and value are one matrix to the run and three parameters to
+// everybody else. Tied embeddings have a bucket of their own, so that both copies are cut alike; parameters
+// that all tensor ranks hold whole have buckets apart from those cut over them.
 #pragma once
 
 #include <cstdint>
@@ -39,8 +41,8 @@ struct Bucket {
     BucketKind kind = BucketKind::split;
     int chunk = 0;
     Role role = Role::owner;
-    std::int64_t elements = 0;         // with padding
-    std::vector<std::size_t> members;  // indices into held(), ascending flat position
+    std::int64_t elements = 0;        // with padding
+    std::vector<std::size_t> members; // indices into held(), ascending flat position
 };
 
 struct ParameterSetup {
@@ -49,8 +51,8 @@ struct ParameterSetup {
     topology::Coordinates at;
     topology::Placement placement;
     DType weight_type = DType::f32;
-    DType gradient_type = DType::f32;              // of main gradients
-    std::int64_t bucket_elements = 40'000'000;     // a bucket is closed when it is at least this long
+    DType gradient_type = DType::f32;          // of main gradients
+    std::int64_t bucket_elements = 40'000'000; // a bucket is closed when it is at least this long
 };
 
 class Parameters {

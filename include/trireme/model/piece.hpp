@@ -1,6 +1,7 @@
-// A piece of the model: the layers of one chunk of one pipeline stage, with the embedding before the first and the head after
-// the last. It owns the layout of activations: one slot of kept activations for each micro-batch in flight, used round-robin,
-// and one more input than slots, since a receive fills the next input while the slots are still full.
+// A piece of the model: the layers of one chunk of one pipeline stage, with the embedding before the first
+// and the head after the last. It owns the layout of activations: one slot of kept activations for each
+// micro-batch in flight, used round-robin, and one more input than slots, since a receive fills the next
+// input while the slots are still full.
 #pragma once
 
 #include <cstdint>
@@ -45,11 +46,12 @@ class Piece {
     Tensor input(std::int64_t micro_batch) const;
     // output [T, B, C]; undefined for a piece with the head.
     void forward(const MicroBatch& batch, Mode mode, Tensor output);
-    // grad [T, B, C]: the gradient of the output (anything for a piece with the head) becomes that of the input. Adds to the
-    // main gradients.
+    // grad [T, B, C]: the gradient of the output (anything for a piece with the head) becomes that of the
+    // input. Adds to the main gradients.
     void backward(std::int64_t micro_batch, std::int64_t first_sample, Tensor grad);
 
-    // With the head: sum of the token losses since begin() [1] stat, and the logits of the last forward pass [n, V].
+    // With the head: sum of the token losses since begin() [1] stat, and the logits of the last forward pass
+    // [n, V].
     Tensor loss() const;
     Tensor logits() const;
 

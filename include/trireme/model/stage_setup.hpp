@@ -1,4 +1,5 @@
-// What every piece of a model needs to know to declare and run itself: the model, this rank's place, types, sizes.
+// What every piece of a model needs to know to declare and run itself: the model, this rank's place, types,
+// sizes.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +12,9 @@
 namespace trireme::model {
 
 // Which activations are computed again in the backward pass instead of kept.
-// none: all kept. selective: the attention core (its output and statistics). uniform: the layers of a chunk in groups of
-// `layers`, only each group's input kept. block: the first `layers` layers of each chunk, each on its own; the rest kept.
+// none: all kept. selective: the attention core (its output and statistics). uniform: the layers of a chunk
+// in groups of `layers`, only each group's input kept. block: the first `layers` layers of each chunk, each
+// on its own; the rest kept.
 struct Recompute {
     enum class Mode : std::uint8_t { none, selective, uniform, block };
     Mode mode = Mode::none;
@@ -23,9 +25,9 @@ struct StageSetup {
     catalogue::ModelConfig config;
     topology::Grid grid;
     topology::Coordinates at;
-    DType type = DType::f32;        // of activations and weights
-    std::int64_t micro_batch = 1;   // B
-    std::int64_t global_batch = 1;  // samples a step, over all data ranks
+    DType type = DType::f32;       // of activations and weights
+    std::int64_t micro_batch = 1;  // B
+    std::int64_t global_batch = 1; // samples a step, over all data ranks
     std::uint64_t seed = 0;
     Recompute recompute;
 };
@@ -36,16 +38,17 @@ struct Machinery {
     comm::Communicator* tensor = nullptr; // the tensor group
 };
 
-// train: dropout on, activations kept for a backward pass. evaluate: dropout off, loss only. infer: dropout off, logits only.
+// train: dropout on, activations kept for a backward pass. evaluate: dropout off, loss only. infer: dropout
+// off, logits only.
 enum class Mode : std::uint8_t { train, evaluate, infer };
 
 // The sizes held by one rank, derived once.
 struct Dimensions {
-    std::int64_t T, B, n, C;    // sequence, micro-batch, tokens = T * B, hidden
-    std::int64_t H, G, D, F;    // heads, groups, head dimension, MLP width: this tensor rank's part
-    std::int64_t V;             // vocabulary rows of this rank, padding included
-    std::int64_t valid_rows;    // of these, rows of the real vocabulary
-    std::int64_t first_row;     // of the vocabulary
+    std::int64_t T, B, n, C; // sequence, micro-batch, tokens = T * B, hidden
+    std::int64_t H, G, D, F; // heads, groups, head dimension, MLP width: this tensor rank's part
+    std::int64_t V;          // vocabulary rows of this rank, padding included
+    std::int64_t valid_rows; // of these, rows of the real vocabulary
+    std::int64_t first_row;  // of the vocabulary
     std::int64_t first_head;
 };
 Dimensions dimensions(const StageSetup& setup);

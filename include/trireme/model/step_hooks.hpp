@@ -6,7 +6,8 @@ namespace trireme::model {
 class StepHooks {
   public:
     virtual ~StepHooks() = default;
-    // All micro-batches have added to the main gradients of this chunk on this rank: reduction over data ranks may start.
+    // All micro-batches have added to the main gradients of this chunk on this rank: reduction over data
+    // ranks may start.
     virtual void gradients_complete(int chunk) = 0;
 };
 

@@ -1,5 +1,5 @@
-// The learning rate as a function of the samples that successful steps have consumed; rules and names are Megatron-LM's
-// (its OptimizerParamScheduler). A step runs at the rate of the samples consumed before it.
+// The learning rate as a function of the samples that successful steps have consumed; rules and names are
+// Megatron-LM's (its OptimizerParamScheduler). A step runs at the rate of the samples consumed before it.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,9 @@ struct LearningRate {
     std::int64_t decay_samples = 1; // warm-up included
 
     // n <= warm-up: a line from warmup_start to maximum. Then, with r = (n - warm-up) / (decay - warm-up):
-    // linear: minimum + (1 - r) (maximum - minimum); cosine: minimum + (1 + cos(pi r)) / 2 (maximum - minimum);
-    // inverse square root: maximum sqrt(max(warm-up, 1) / n), at least minimum. After decay: minimum; constant: maximum.
+    // linear: minimum + (1 - r) (maximum - minimum); cosine: minimum + (1 + cos(pi r)) / 2 (maximum -
+    // minimum); inverse square root: maximum sqrt(max(warm-up, 1) / n), at least minimum. After decay:
+    // minimum; constant: maximum.
     double at(std::int64_t samples) const;
 };
 

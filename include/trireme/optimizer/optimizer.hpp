@@ -1,5 +1,6 @@
-// From main gradients to new weights: reduction over data ranks, sum of the two copies of tied embeddings, norm with each
-// logical parameter counted once, clipping, AdamW. The moments live in flat buffers, bucket by bucket, like the weights.
+// From main gradients to new weights: reduction over data ranks, sum of the two copies of tied embeddings,
+// norm with each logical parameter counted once, clipping, AdamW. The moments live in flat buffers, bucket by
+// bucket, like the weights.
 #pragma once
 
 #include <cstdint>
@@ -37,7 +38,8 @@ class Optimizer : public model::StepHooks {
     void begin();
     // Sums the chunk's main gradients over data ranks.
     void gradients_complete(int chunk) override;
-    // `gradient_scale` multiplies the gradients first (1 unless tokens are masked). Collective over the model.
+    // `gradient_scale` multiplies the gradients first (1 unless tokens are masked). Collective over the
+    // model.
     StepResult step(double learning_rate, double gradient_scale);
 
     // First and second moments of one parameter, in its shard's shape; for checkpoints.

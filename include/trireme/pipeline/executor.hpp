@@ -1,8 +1,10 @@
-// Executes a pipeline schedule (topology/schedule.hpp) over the pieces of this stage: computes, sends and receives as the
-// instruction list of this rank says, and nothing else. It owns the pieces and the transfer buffers.
+// Executes a pipeline schedule (topology/schedule.hpp) over the pieces of this stage: computes, sends and
+// receives as the instruction list of this rank says, and nothing else. It owns the pieces and the transfer
+// buffers.
 //
-// Buffers of a chunk: kSendBuffers outputs for sends in flight, and kSendBuffers + 2 gradient buffers: a gradient is received
-// into one, flows back through the layers in place, and is sent on from it. A buffer is used again only after its send is done.
+// Buffers of a chunk: kSendBuffers outputs for sends in flight, and kSendBuffers + 2 gradient buffers: a
+// gradient is received into one, flows back through the layers in place, and is sent on from it. A buffer is
+// used again only after its send is done.
 #pragma once
 
 #include <cstdint>
@@ -24,19 +26,19 @@ class BatchSource {
     virtual ~BatchSource() = default;
     // The consumed-sample number of row 0 of a micro-batch. Asked on every stage.
     virtual std::int64_t first_sample(std::int64_t number) const = 0;
-    // Asked once for each micro-batch, in order, where tokens or targets are needed: on the first and the last stage. The
-    // tensors must stay valid until the next call.
+    // Asked once for each micro-batch, in order, where tokens or targets are needed: on the first and the
+    // last stage. The tensors must stay valid until the next call.
     virtual model::MicroBatch load(std::int64_t number) = 0;
 };
 
 class Executor {
   public:
-    Executor(const model::StageSetup& stage, const topology::Placement& placement, topology::Schedule schedule,
-             memory::Plan& plan);
+    Executor(const model::StageSetup& stage, const topology::Placement& placement,
+             topology::Schedule schedule, memory::Plan& plan);
 
     // pipeline: the pipeline group (rank = stage).
-    void bind(const memory::Arena& arena, const model::Parameters& parameters, const model::Machinery& machinery,
-              comm::Communicator& pipeline);
+    void bind(const memory::Arena& arena, const model::Parameters& parameters,
+              const model::Machinery& machinery, comm::Communicator& pipeline);
 
     // Forward and backward of all micro-batches of a step; gradients are added to the main gradients.
     void train(BatchSource& batches, model::StepHooks& hooks);
@@ -44,7 +46,8 @@ class Executor {
     void forward_only(std::int64_t micro_batches, model::Mode mode, BatchSource& batches);
 
     bool has_head() const { return head_ >= 0; }
-    Tensor loss() const;   // [1] stat: sum of token losses of the last train() or forward_only(); with the head only
+    Tensor
+    loss() const; // [1] stat: sum of token losses of the last train() or forward_only(); with the head only
     Tensor logits() const; // [n, V]; with the head only
 
     const topology::Schedule& schedule() const { return schedule_; }
@@ -53,9 +56,9 @@ class Executor {
     struct Chunk {
         model::Piece piece;
         std::vector<memory::Item> output_items, gradient_items;
-        std::vector<Tensor> outputs, gradients;           // [T, B, C]
+        std::vector<Tensor> outputs, gradients; // [T, B, C]
         std::vector<comm::Request> output_sends, gradient_sends;
-        std::vector<comm::Request> input_receives; // by input slot
+        std::vector<comm::Request> input_receives;    // by input slot
         std::vector<comm::Request> gradient_receives; // by gradient buffer
     };
     void run(std::span<const topology::Instruction> instructions, model::Mode mode, BatchSource& batches,

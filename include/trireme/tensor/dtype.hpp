@@ -88,6 +88,8 @@ inline constexpr DType kDTypeOf = DTypeOf<T>::value;
 
 // The type of norm statistics, softmax statistics and losses that go with activations of `type`:
 // fp64 for fp64, else fp32.
-constexpr DType statistics_type(DType type) { return type == DType::f64 ? DType::f64 : DType::f32; }
+constexpr DType statistics_type(DType type) {
+    return type == DType::f64 ? DType::f64 : DType::f32;
+}
 
 } // namespace trireme

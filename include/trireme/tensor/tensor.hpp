@@ -1,5 +1,5 @@
-// Shape and Tensor. A Tensor is a view: it never owns memory (arenas do), is contiguous and row-major, and may lie
-// on a device; only code of that device's backend follows its pointer.
+// Shape and Tensor. A Tensor is a view: it never owns memory (arenas do), is contiguous and row-major, and
+// may lie on a device; only code of that device's backend follows its pointer.
 #pragma once
 
 #include <array>
@@ -29,7 +29,9 @@ class Shape {
         return extents_[static_cast<std::size_t>(axis)];
     }
     std::int64_t elements() const;
-    std::span<const std::int64_t> extents() const { return {extents_.data(), static_cast<std::size_t>(rank_)}; }
+    std::span<const std::int64_t> extents() const {
+        return {extents_.data(), static_cast<std::size_t>(rank_)};
+    }
     std::string text() const; // "[256, 2, 384]"
     bool operator==(const Shape&) const = default;
 

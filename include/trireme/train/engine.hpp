@@ -1,5 +1,5 @@
-// One model in one layout, ready to step: plans memory, takes it, and ties parameters, pipeline and optimizer together. The
-// loop of `trireme pretrain`, evaluation, generation and the layout tests all drive this class.
+// One model in one layout, ready to step: plans memory, takes it, and ties parameters, pipeline and optimizer
+// together. The loop of `trireme pretrain`, evaluation, generation and the layout tests all drive this class.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,9 @@ struct EngineSetup {
     optimizer::OptimizerSetup optimizer;
     Purpose purpose = Purpose::train;
 
-    std::int64_t micro_batches() const { return global_batch / (micro_batch * grid.data); } // a step, on one data rank
+    std::int64_t micro_batches() const {
+        return global_batch / (micro_batch * grid.data);
+    } // a step, on one data rank
 };
 
 struct StepReport {
@@ -44,7 +46,8 @@ struct StepReport {
 // The memory of one rank, declared without taking it: what `trireme plan` prints and a run takes.
 class Engine {
   public:
-    // Collective over groups.world, as all that follows. Throws Error (device) on all ranks if memory is short on any.
+    // Collective over groups.world, as all that follows. Throws Error (device) on all ranks if memory is
+    // short on any.
     Engine(const EngineSetup& setup, comm::ProcessGroups groups, backend::Backend& backend);
     ~Engine();
     Engine(const Engine&) = delete;

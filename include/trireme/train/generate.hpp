@@ -6,7 +6,8 @@
 
 namespace trireme::train {
 
-// Prints the prompt and what follows it. The whole context is computed again for each token. Collective over the world.
+// Prints the prompt and what follows it. The whole context is computed again for each token. Collective over
+// the world.
 int generate(const options::Resolved& options, comm::Runtime& runtime);
 
 // Prints loss and perplexity of the checkpoint on each part of the data that --split gives a share but train.
