@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <exception>
 #include <fcntl.h>
 #include <optional>
@@ -98,11 +99,26 @@ File::Impl::Impl(std::filesystem::path file_path, Mode file_mode, comm::HostGrou
     });
 }
 
-// Closing a shared file waits for the other ranks. When an exception is on its way they may never come: the
-// file is left as it is, and the process is about to end.
+// Closing a shared file waits for the other ranks. After a failure of this file they all come here; when
+// another exception is on its way they may not, so the file is left as it is. What a failed writer leaves is
+// of no use and goes first: HDF5 cannot even close a file while the disk is full.
 File::Impl::~Impl() {
-    if (parallel() && std::uncaught_exceptions() > exceptions)
-        handle.release();
+    if (handle.get() < 0)
+        return;
+    try {
+        const bool alone_here = parallel() && std::uncaught_exceptions() > exceptions && !failed;
+        if (!alone_here && failed && mode == Mode::write) {
+            if (group->rank() == 0 && ::truncate(path.c_str(), 0) != 0 && errno != ENOENT)
+                comm::give_up_finalising();
+            group->barrier();
+        }
+        const auto lock = hdf5_lock();
+        const hid_t file = handle.release();
+        if (alone_here || H5Fclose(file) < 0)
+            comm::give_up_finalising();
+    } catch (const Error&) {
+        comm::give_up_finalising();
+    }
 }
 
 Attempt File::Impl::attempt(const char* tried, const std::string& name) const {
@@ -111,6 +127,7 @@ Attempt File::Impl::attempt(const char* tried, const std::string& name) const {
 }
 
 void File::Impl::together(const char* what, const std::function<void()>& work) const {
+    failed = true; // unless agreed otherwise
     comm::agree(*group, [&] {
         const auto lock = hdf5_lock();
         std::optional<comm::WaitScope> waiting;
@@ -118,6 +135,7 @@ void File::Impl::together(const char* what, const std::function<void()>& work) c
             waiting.emplace(what, wait_name);
         work();
     });
+    failed = false;
 }
 
 Properties File::Impl::transfer_properties(const Attempt& doing) const {
@@ -290,8 +308,12 @@ void File::close() {
         impl_->together("flush", [&] {
             check_hdf5(H5Fflush(impl_->handle.get(), H5F_SCOPE_GLOBAL), impl_->attempt("write", ""));
         });
-    impl_->together("closing",
-                    [&] { check_hdf5(H5Fclose(impl_->handle.release()), impl_->attempt("close", "")); });
+    impl_->together("closing", [&] {
+        if (H5Fclose(impl_->handle.release()) < 0) {
+            comm::give_up_finalising();
+            fail_hdf5(impl_->attempt("close", ""));
+        }
+    });
     if (impl_->mode == Mode::write)
         impl_->together("sync", [&] { sync_file(impl_->path); });
 }

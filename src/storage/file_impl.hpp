@@ -30,8 +30,9 @@ struct File::Impl {
     Mode mode;
     std::unique_ptr<comm::HostGroup> own_group; // of this rank alone
     comm::HostGroup* group;
-    const char* wait_name; // for the watchdog
-    int exceptions;        // in flight when the file was opened
+    const char* wait_name;       // for the watchdog
+    int exceptions;              // in flight when the file was opened
+    mutable bool failed = false; // on all ranks together
     std::int64_t piece_bytes = std::int64_t{256} << 20;
     FileHandle handle;
 };

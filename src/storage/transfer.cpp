@@ -84,7 +84,7 @@ void transfer(hid_t dataset, DType dataset_type, const LocalPiece* piece, Mode m
 void transfer_parts(File::Impl& file, const DatasetInfo& dataset_info, const std::string& name,
                     std::span<const Part> parts, Mode mode) {
     std::vector<LocalPiece> pieces;
-    comm::agree(*file.group, [&] {
+    file.together("check of parts", [&] {
         check_parts(parts, dataset_info, name);
         pieces = cut_parts(parts, file.piece_bytes);
     });

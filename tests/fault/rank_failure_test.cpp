@@ -5,6 +5,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <sys/wait.h>
@@ -13,6 +14,7 @@
 
 #include "trireme/comm/phase.hpp"
 #include "trireme/comm/runtime.hpp"
+#include "trireme/storage/file.hpp"
 
 namespace trireme::comm {
 
@@ -56,6 +58,15 @@ void do_fault(const std::string& fault, Runtime& runtime) {
         agree(runtime.world(), [&] { throw full; });
     } else if (fault == "agree none") {
         agree(runtime.world(), [] {});
+    } else if (fault == "throw with file" ||
+               fault == "agree with file") { // while all hold a shared file open
+        storage::File file = storage::File::create(std::getenv("TRIREME_FAULT_FILE"), runtime.world());
+        const PhaseScope phase("save");
+        if (fault == "throw with file" && rank == 2)
+            throw full;
+        if (fault == "agree with file")
+            agree(runtime.world(), [&] { throw full; });
+        runtime.world().barrier();
     } else if (fault == "slow") { // slower than a poll, faster than the limit
         if (rank == 1)
             std::this_thread::sleep_for(std::chrono::milliseconds(1200));
@@ -99,12 +110,13 @@ int count(const std::string& text, const std::string& part) {
 
 Outcome run_job(const std::string& fault, int ranks = 4) {
     const char* mpirun = std::getenv("MPIRUN");
-    char path[] = "/tmp/trireme-fault-XXXXXX";
-    const int file = mkstemp(path);
+    std::string path = (std::filesystem::temp_directory_path() / "trireme-fault-XXXXXX").string();
+    const int file = mkstemp(path.data());
     const auto start = std::chrono::steady_clock::now();
     const pid_t child = fork();
     if (child == 0) {
         setenv("TRIREME_FAULT", fault.c_str(), 1);
+        setenv("TRIREME_FAULT_FILE", (path + ".h5").c_str(), 1);
         setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 0);
         setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 0);
         dup2(file, STDOUT_FILENO);
@@ -124,7 +136,8 @@ Outcome run_job(const std::string& fault, int ranks = 4) {
     text << std::ifstream(path).rdbuf();
     outcome.output = text.str();
     close(file);
-    unlink(path);
+    unlink(path.c_str());
+    unlink((path + ".h5").c_str());
     return outcome;
 }
 
@@ -194,6 +207,16 @@ TEST(RankFailure, AgreedErrorsLeaveInOrder) {
     EXPECT_EQ(all.exit_code, 74) << all.output;
     EXPECT_EQ(count(all.output, "trireme: error: cannot write"), 1) << all.output;
     EXPECT_EQ(count(all.output, "on rank"), 0) << all.output;
+}
+
+TEST(RankFailure, AnOpenSharedFileDoesNotHoldUpTheEnd) {
+    for (const char* fault : {"throw with file", "agree with file"}) {
+        const Outcome job = run_job(fault);
+        EXPECT_EQ(job.exit_code, 74) << job.output;
+        EXPECT_EQ(count(job.output, "trireme: error: cannot write"), 1) << job.output;
+        EXPECT_EQ(count(job.output, "Segmentation"), 0) << job.output;
+        EXPECT_LT(job.seconds, kStartSeconds + 5);
+    }
 }
 
 TEST(RankFailure, NothingWrongSaysNothing) {

@@ -1,6 +1,7 @@
 // MPI's status codes as Errors, and owners of its handles.
 #include "comm/mpi/check.hpp"
 
+#include <atomic>
 #include <unistd.h>
 
 namespace trireme::comm {
@@ -47,6 +48,20 @@ bool mpi_is_running() {
     int initialised = 0, finalised = 0;
     return MPI_Initialized(&initialised) == MPI_SUCCESS && MPI_Finalized(&finalised) == MPI_SUCCESS &&
            initialised != 0 && finalised == 0;
+}
+
+namespace {
+
+std::atomic<bool> gave_up{false};
+
+} // namespace
+
+void give_up_finalising() {
+    gave_up = true;
+}
+
+bool may_finalise() {
+    return !gave_up && mpi_is_running();
 }
 
 MpiComm::MpiComm(MPI_Comm comm) : comm_(comm) {

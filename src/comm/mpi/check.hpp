@@ -20,6 +20,11 @@ MPI_Datatype mpi_type(DType type);
 
 bool mpi_is_running(); // initialised and not yet finalised
 
+// From now on the process ends without MPI_Finalize: something that would be closed there cannot be. HDF5
+// closes its files in MPI_Finalize, together with ranks that may be gone.
+void give_up_finalising();
+bool may_finalise();
+
 // A communicator of MPI, freed with its owner. Its errors are returned, not fatal.
 class MpiComm {
   public:

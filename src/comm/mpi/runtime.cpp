@@ -80,7 +80,7 @@ Runtime::~Runtime() {
         return;
     const bool in_order = std::uncaught_exceptions() <= impl_->exceptions;
     impl_.reset();
-    if (in_order && mpi_is_running())
+    if (in_order && may_finalise())
         MPI_Finalize();
 }
 
