@@ -14,7 +14,7 @@ namespace {
 std::string place(const RankState& state) {
     std::string text = concat("in phase '", state.phase, "'");
     if (state.number >= 0)
-        text += concat(", micro-batch ", state.number);
+        text += concat(" ", state.number);
     if (state.iteration >= 0)
         text += concat(", iteration ", state.iteration);
     return text;
