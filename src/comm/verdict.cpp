@@ -12,9 +12,10 @@ namespace trireme::comm {
 namespace {
 
 std::string place(const RankState& state) {
-    std::string text = concat("in phase '", state.phase, "'");
+    std::string text = concat("in phase '", state.phase);
     if (state.number >= 0)
         text += concat(" ", state.number);
+    text += "'";
     if (state.iteration >= 0)
         text += concat(", iteration ", state.iteration);
     return text;
