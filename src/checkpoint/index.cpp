@@ -50,10 +50,15 @@ void write_index(const std::filesystem::path& checkpoint, const State& state,
     file.write_integer("/counters/optimizer_steps", state.optimizer_steps);
     file.write_integer("/counters/seed", static_cast<std::int64_t>(state.seed));
     file.write_integer("/has_optimizer", state.has_optimizer ? 1 : 0);
-    for (const TensorEntry& tensor : tensors)
-        for (const char* group : {kParameters, kFirstMoment, kSecondMoment})
-            if (state.has_optimizer || group == kParameters)
-                file.link(group + tensor.name, stage_name(tensor.stage), group + tensor.name);
+    file.write_integer("/has_master_weights", state.has_master_weights ? 1 : 0);
+    const auto link = [&](const char* group) {
+        for (const TensorEntry& tensor : tensors)
+            file.link(group + tensor.name, stage_name(tensor.stage), group + tensor.name);
+    };
+    link(kParameters);
+    for (const char* group : kStateGroups)
+        if (state.has_optimizer && (state.has_master_weights || group != group_of(optimizer::StateKind::master_weights)))
+            link(group);
     file.close();
 }
 
@@ -68,6 +73,7 @@ State read_index_state(const std::filesystem::path& checkpoint) {
     state.optimizer_steps = file.read_integer("/counters/optimizer_steps");
     state.seed = static_cast<std::uint64_t>(file.read_integer("/counters/seed"));
     state.has_optimizer = file.read_integer("/has_optimizer") != 0;
+    state.has_master_weights = file.read_integer("/has_master_weights") != 0;
     return state;
 }
 

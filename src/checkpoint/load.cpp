@@ -1,7 +1,7 @@
 // Finds and loads checkpoints. Each rank opens the stage files that hold what it needs and reads its own
 // boxes.
+#include <algorithm>
 #include <charconv>
-#include <functional>
 #include <map>
 
 #include "index.hpp"
@@ -74,20 +74,68 @@ void check_shapes(const fs::path& checkpoint, const std::map<std::string, Tensor
                 std::move(details));
 }
 
-void read_group(StageFiles& files, const std::map<std::string, TensorEntry>& tensors, const char* group,
-                const Model& model, const std::function<Tensor(const model::HeldParameter&)>& tensor_of) {
-    std::vector<std::byte> staging;
-    for (const model::HeldParameter& held : model.parameters->held()) {
-        if (held.shard.box.empty())
-            continue;
-        const Tensor to = tensor_of(held).flat(0, held.shard.box.elements());
-        staging.resize(static_cast<std::size_t>(to.bytes()));
-        const Tensor host(staging.data(), to.shape(), to.type());
-        const storage::Part part{held.shard.box, host.reshaped(Shape(held.shard.box.extents()))};
-        files[tensors.at(held.parameter.name).stage].read(group + held.parameter.name, {&part, 1});
-        model.backend->copy_to_device(host, to);
-    }
+// Widens or narrows between the float types of files and memory, on the host.
+void convert(const Tensor& from, Tensor to) {
+    const auto write = [&](const auto& values) {
+        for (std::size_t i = 0; i < values.size(); ++i) {
+            const auto value = static_cast<double>(static_cast<float>(values[i]));
+            switch (to.type()) {
+            case DType::bf16:
+                to.values<BFloat16>()[i] = BFloat16(static_cast<float>(value));
+                break;
+            case DType::f32:
+                to.values<float>()[i] = static_cast<float>(value);
+                break;
+            default:
+                to.values<double>()[i] = value;
+            }
+        }
+    };
+    if (from.type() == DType::bf16)
+        write(from.values<BFloat16>());
+    else
+        write(from.values<float>());
 }
+
+// Reads boxes of tensors into device memory, whatever float type the file has.
+class TensorReader {
+  public:
+    TensorReader(const fs::path& checkpoint, const Model& model)
+        : files_(checkpoint), tensors_(read_index_tensors(checkpoint)), model_(model) {
+        check_shapes(checkpoint, tensors_, model.parameters->setup());
+    }
+
+    void read(const char* group, const std::string& parameter, const optimizer::StatePart& part) {
+        storage::File& file = files_[tensors_.at(parameter).stage];
+        const std::string name = group + parameter;
+        const DType in_file = file.info(name).type, wanted = part.tensor.type();
+        const bool hdf5_converts = in_file != DType::bf16 && wanted != DType::bf16; // fp32 and fp64
+        const DType read_as = in_file == wanted || hdf5_converts ? wanted
+                              : in_file == DType::bf16           ? DType::bf16
+                                                                 : DType::f32;
+        const Tensor host = stage(part.tensor.shape(), read_as, staging_);
+        const storage::Part on_host{part.box, host.reshaped(Shape(part.box.extents()))};
+        file.read(name, {&on_host, 1});
+        if (read_as == wanted) {
+            model_.backend->copy_to_device(host, part.tensor);
+            return;
+        }
+        const Tensor converted = stage(part.tensor.shape(), wanted, converted_);
+        convert(host, converted);
+        model_.backend->copy_to_device(converted, part.tensor);
+    }
+
+  private:
+    static Tensor stage(const Shape& shape, DType type, std::vector<std::byte>& memory) {
+        memory.resize(static_cast<std::size_t>(shape.elements() * size_bytes(type)));
+        return {memory.data(), shape, type};
+    }
+
+    StageFiles files_;
+    std::map<std::string, TensorEntry> tensors_;
+    const Model& model_;
+    std::vector<std::byte> staging_, converted_;
+};
 
 } // namespace
 
@@ -114,19 +162,26 @@ State read_state(const fs::path& checkpoint) {
 }
 
 void load(const fs::path& checkpoint, const Model& model) {
+    using optimizer::StateKind;
     const comm::PhaseScope phase("loading a checkpoint");
-    comm::agree(*model.groups->world, [&] {
-        const std::map<std::string, TensorEntry> tensors = read_index_tensors(checkpoint);
-        check_shapes(checkpoint, tensors, model.parameters->setup());
-        StageFiles files(checkpoint);
-        read_group(files, tensors, kParameters, model,
-                   [&](const model::HeldParameter& held) { return model.parameters->weight(held); });
+    comm::HostGroup& world = *model.groups->world;
+    comm::agree(world, [&] {
+        const State state = read_index_state(checkpoint);
+        TensorReader reader(checkpoint, model);
+        const char* master = state.has_master_weights ? group_of(StateKind::master_weights) : kParameters;
+        // The most exact weights there are, rounded if this run's are narrower.
+        for (const model::HeldParameter& held : model.parameters->held())
+            if (const topology::Box& box = held.shard.box; !box.empty())
+                reader.read(master, held.parameter.name,
+                            {box, model.parameters->weight(held).flat(0, box.elements())});
         if (model.optimizer == nullptr)
             return;
-        read_group(files, tensors, kFirstMoment, model,
-                   [&](const model::HeldParameter& held) { return model.optimizer->first_moment(held); });
-        read_group(files, tensors, kSecondMoment, model,
-                   [&](const model::HeldParameter& held) { return model.optimizer->second_moment(held); });
+        for (const StateKind kind : optimizer::kAllStateKinds)
+            for (const model::HeldParameter& held : model.parameters->held())
+                if (model.optimizer->has(kind))
+                    for (const optimizer::StatePart& part : model.optimizer->parts(held, kind))
+                        reader.read(kind == StateKind::master_weights ? master : group_of(kind), held.parameter.name,
+                                    part);
     });
 }
 

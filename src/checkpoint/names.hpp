@@ -1,10 +1,13 @@
 // Names of files, groups and fields of the format; docs/checkpoint-format.md explains them.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
 #include <string>
+
+#include "trireme/optimizer/optimizer.hpp"
 
 namespace trireme::checkpoint {
 
@@ -12,8 +15,10 @@ inline constexpr std::int64_t kFormatVersion = 1;
 inline constexpr const char* kMarker = "latest_checkpointed_iteration.txt";
 inline constexpr const char* kIndexFile = "checkpoint.h5";
 inline constexpr const char* kParameters = "/parameters/";
-inline constexpr const char* kFirstMoment = "/first_moment/";
-inline constexpr const char* kSecondMoment = "/second_moment/";
+// By optimizer::StateKind.
+inline constexpr std::array<const char*, optimizer::kStateKinds> kStateGroups{"/master_weights/", "/first_moment/",
+                                                                              "/second_moment/"};
+inline const char* group_of(optimizer::StateKind kind) { return kStateGroups[static_cast<std::size_t>(kind)]; }
 
 inline std::string numbered(const char* format, std::int64_t number) {
     char text[64];

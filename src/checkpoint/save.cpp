@@ -1,6 +1,5 @@
 // Saves a checkpoint: into a partial directory, complete and synced, then renamed, then named by the marker.
 #include <algorithm>
-#include <functional>
 #include <unistd.h>
 
 #include "index.hpp"
@@ -74,47 +73,62 @@ std::vector<TensorEntry> tensor_table(const model::ParameterSetup& setup) {
     return tensors;
 }
 
-// Writes one kind of tensor of every parameter that the stage owns.
-void write_group(storage::File& file, const char* group, const Model& model,
-                 const std::function<Tensor(const model::HeldParameter&)>& tensor_of) {
-    const topology::Coordinates& at = model.groups->at;
-    std::vector<std::byte> staging;
-    for (const model::HeldParameter& held : model.parameters->held()) {
-        if (held.role == model::Role::copy)
-            continue;
-        const Tensor tensor = tensor_of(held);
-        const std::string name = group + held.parameter.name;
-        file.create_dataset(name, held.parameter.shape, tensor.type());
-        // Data ranks hold the same, tensor ranks too where nothing is cut: one writes.
-        const bool writes =
-            at.data == 0 && (held.parameter.split_axis >= 0 || at.tensor == 0) && !held.shard.box.empty();
-        if (!writes) {
-            file.write(name, {});
-            continue;
-        }
-        const Tensor kept = tensor.flat(0, held.shard.box.elements()); // padding rows come last
-        staging.resize(static_cast<std::size_t>(kept.bytes()));
-        const Tensor host(staging.data(), kept.shape(), kept.type());
-        model.backend->copy_to_host(kept, host);
-        const storage::Part part{held.shard.box, host.reshaped(Shape(held.shard.box.extents()))};
-        file.write(name, {&part, 1});
+DType group_type(const char* group, const Model& model) {
+    const model::ParameterSetup& setup = model.parameters->setup();
+    return group == kParameters ? setup.weight_type : setup.gradient_type;
+}
+
+// Writes the parts that this rank is to write of one dataset. Collective over the stage.
+void write_parts(storage::File& file, const std::string& name, const Model& model,
+                 std::span<const optimizer::StatePart> parts, std::vector<std::byte>& staging) {
+    std::int64_t bytes = 0;
+    for (const optimizer::StatePart& part : parts)
+        bytes += part.tensor.bytes();
+    staging.resize(static_cast<std::size_t>(bytes));
+    std::vector<storage::Part> on_host;
+    std::byte* at = staging.data();
+    for (const optimizer::StatePart& part : parts) {
+        const Tensor host(at, part.tensor.shape(), part.tensor.type());
+        model.backend->copy_to_host(part.tensor, host);
+        on_host.push_back({part.box, host.reshaped(Shape(part.box.extents()))});
+        at += part.tensor.bytes();
     }
+    file.write(name, on_host);
 }
 
 void write_stage(const fs::path& path, const Model& model) {
     storage::File file = storage::File::create(path, *model.groups->stage);
-    const auto weight = [&](const model::HeldParameter& held) { return model.parameters->weight(held); };
-    write_group(file, kParameters, model, weight);
-    if (model.optimizer != nullptr) {
-        const auto first = [&](const model::HeldParameter& held) {
-            return model.optimizer->first_moment(held);
-        };
-        const auto second = [&](const model::HeldParameter& held) {
-            return model.optimizer->second_moment(held);
-        };
-        write_group(file, kFirstMoment, model, first);
-        write_group(file, kSecondMoment, model, second);
-    }
+    const topology::Coordinates& at = model.groups->at;
+    std::vector<std::byte> staging;
+    const auto write_group = [&](const char* group, const auto& parts_of, bool all_data_ranks) {
+        for (const model::HeldParameter& held : model.parameters->held()) {
+            if (held.role == model::Role::copy)
+                continue;
+            std::vector<optimizer::StatePart> parts = parts_of(held);
+            file.create_dataset(group + held.parameter.name, held.parameter.shape, group_type(group, model));
+            // Where tensor or data ranks hold the same, the first one writes.
+            const bool writes = (held.parameter.split_axis >= 0 || at.tensor == 0) && (all_data_ranks || at.data == 0);
+            if (!writes)
+                parts.clear();
+            write_parts(file, group + held.parameter.name, model, parts, staging);
+        }
+    };
+    write_group(
+        kParameters,
+        [&](const model::HeldParameter& held) {
+            std::vector<optimizer::StatePart> parts;
+            if (const topology::Box& box = held.shard.box; !box.empty()) // padding rows come last
+                parts.push_back({box, model.parameters->weight(held).flat(0, box.elements())});
+            return parts;
+        },
+        false);
+    if (model.optimizer != nullptr)
+        for (const optimizer::StateKind kind : optimizer::kAllStateKinds)
+            if (model.optimizer->has(kind))
+                write_group(
+                    group_of(kind),
+                    [&](const model::HeldParameter& held) { return model.optimizer->parts(held, kind); },
+                    model.optimizer->sharded());
     file.close();
 }
 
@@ -134,7 +148,10 @@ fs::path save(const fs::path& directory, const State& state, const Model& model)
     comm::agree(world, [&] {
         if (!first_rank)
             return;
-        write_index(partial, state, tensor_table(model.parameters->setup()));
+        State written = state;
+        written.has_optimizer = model.optimizer != nullptr;
+        written.has_master_weights = written.has_optimizer && model.optimizer->has(optimizer::StateKind::master_weights);
+        write_index(partial, written, tensor_table(model.parameters->setup()));
         created->publish(final);
         publish_file(directory / kMarker, concat(state.iteration, "\n"));
     });

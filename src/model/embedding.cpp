@@ -3,10 +3,19 @@
 
 namespace trireme::model {
 
-Embedding::Embedding(const StageSetup& setup) : setup_(setup), d_(dimensions(setup)) {}
+Embedding::Embedding(const StageSetup& setup) : setup_(setup), d_(dimensions(setup)), region_(setup) {}
 
-void Embedding::bind(const Parameters& parameters, const Machinery& machinery) {
+void Embedding::plan(memory::Plan& plan) {
+    region_.plan(plan);
+    if (region_.cuts_sequence())
+        gathered_item_ = plan.share(memory::Category::activations, "gradient of mlp down",
+                                    Shape{d_.T, d_.B, d_.C}, setup_.type);
+}
+
+void Embedding::bind(const memory::Arena& arena, const Parameters& parameters, const Machinery& machinery) {
     machinery_ = machinery;
+    region_.bind(arena, machinery);
+    gathered_ = arena.tensor(gathered_item_);
     const Shape word{d_.V, d_.C}, position{setup_.config.max_positions, d_.C};
     word_ = parameters.weight("embedding.word.weight").reshaped(word);
     grad_word_ = parameters.gradient("embedding.word.weight").reshaped(word);
@@ -20,14 +29,17 @@ backend::Dropout Embedding::dropout(std::int64_t first_sample, Mode mode) const 
     dropout.seed = setup_.seed;
     dropout.site = backend::DropoutSite::embedding;
     dropout.first_sample = first_sample;
+    dropout.first_position = d_.first_position;
     return dropout;
 }
 
 void Embedding::forward(const Tensor& tokens, std::int64_t first_sample, Mode mode, Tensor output) const {
     backend::Operations& ops = machinery_.backend->compute();
-    ops.embedding_forward(tokens, word_, d_.first_row, output);
-    machinery_.tensor->all_reduce(output, comm::ReduceOp::sum);
-    ops.position_forward(position_, 0, output);
+    const Shape whole{d_.T, d_.B, d_.C};
+    const Tensor partial = region_.leave_from(output).reshaped(whole);
+    ops.embedding_forward(tokens, word_, d_.first_row, partial);
+    region_.leave(partial, output);
+    ops.position_forward(position_, d_.first_position, output);
     if (const backend::Dropout settings = dropout(first_sample, mode); settings.probability > 0)
         ops.bias_dropout_residual(output, {}, {}, settings, output);
 }
@@ -36,8 +48,14 @@ void Embedding::weight_gradient(const Tensor& tokens, std::int64_t first_sample,
     backend::Operations& ops = machinery_.backend->compute();
     if (const backend::Dropout settings = dropout(first_sample, Mode::train); settings.probability > 0)
         ops.dropout_gradient(grad, settings, grad);
-    ops.position_weight_gradient(grad, 0, grad_position_);
-    ops.embedding_weight_gradient(tokens, grad, d_.first_row, grad_word_);
+    ops.position_weight_gradient(grad, d_.first_position, grad_position_);
+    Tensor whole = grad;
+    if (region_.cuts_sequence()) { // no layer needs its gradient of "mlp down" any more
+        whole = gathered_;
+        ops.copy(grad, region_.outside(whole));
+        region_.complete(whole);
+    }
+    ops.embedding_weight_gradient(tokens, whole, d_.first_row, grad_word_);
 }
 
 } // namespace trireme::model

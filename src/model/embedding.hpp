@@ -3,6 +3,7 @@
 // is the embedding); the position table is held whole by each.
 #pragma once
 
+#include "tensor_region.hpp"
 #include "trireme/model/parameters.hpp"
 #include "trireme/model/stage_setup.hpp"
 
@@ -11,11 +12,12 @@ namespace trireme::model {
 class Embedding {
   public:
     explicit Embedding(const StageSetup& setup);
-    void bind(const Parameters& parameters, const Machinery& machinery);
+    void plan(memory::Plan& plan);
+    void bind(const memory::Arena& arena, const Parameters& parameters, const Machinery& machinery);
 
-    // tokens [T, B] i32, output [T, B, C].
+    // tokens [T, B] i32, output [Ts, B, C].
     void forward(const Tensor& tokens, std::int64_t first_sample, Mode mode, Tensor output) const;
-    // grad [T, B, C] is overwritten; adds to the main gradients of both tables.
+    // grad [Ts, B, C] is overwritten; adds to the main gradients of both tables.
     void weight_gradient(const Tensor& tokens, std::int64_t first_sample, Tensor grad) const;
 
   private:
@@ -24,6 +26,9 @@ class Embedding {
     StageSetup setup_;
     Dimensions d_;
     Machinery machinery_;
+    TensorRegion region_;
+    memory::Item gathered_item_; // [T, B, C], with sequence parallelism
+    Tensor gathered_;
     Tensor word_, position_, grad_word_, grad_position_;
 };
 

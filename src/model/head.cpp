@@ -8,23 +8,28 @@ using comm::ReduceOp;
 using memory::Category;
 using memory::Item;
 
-Head::Head(const StageSetup& setup) : setup_(setup), d_(dimensions(setup)) {}
+Head::Head(const StageSetup& setup) : setup_(setup), d_(dimensions(setup)), region_(setup) {}
 
 HeadActivations<Item> Head::plan_activations(memory::Plan& plan, const std::string& name) const {
     const DType type = setup_.type, stat = statistics_type(type);
     const auto add = [&](const char* what, const Shape& shape, DType of) {
         return plan.add(Category::activations, concat(name, " ", what), shape, of);
     };
-    return {add("head input", Shape{d_.T, d_.B, d_.C}, type), add("final norm mean", Shape{d_.n}, stat),
-            add("final norm rstd", Shape{d_.n}, stat),        add("final norm", Shape{d_.n, d_.C}, type),
-            add("logits maximum", Shape{d_.n}, stat),         add("logits sums", Shape{2, d_.n}, stat),
+    const Shape hidden{d_.Ts, d_.B, d_.C};
+    return {add("head input", hidden, type),
+            add("final norm mean", Shape{d_.ns}, stat),
+            add("final norm rstd", Shape{d_.ns}, stat),
+            add("final norm", hidden, type),
+            add("logits maximum", Shape{d_.n}, stat),
+            add("logits sums", Shape{2, d_.n}, stat),
             add("targets", Shape{d_.n}, DType::i32)};
 }
 
 void Head::plan_shared(memory::Plan& plan) {
+    region_.plan(plan);
     logits_item_ = plan.add(Category::logits, "logits and their gradient", Shape{d_.n, d_.V}, setup_.type);
     grad_norm_item_ =
-        plan.share(Category::activations, "gradient of final norm", Shape{d_.n, d_.C}, setup_.type);
+        plan.share(Category::activations, "gradient of final norm", Shape{d_.T, d_.B, d_.C}, setup_.type);
     loss_item_ = plan.add(Category::buffers, "loss", Shape{1}, statistics_type(setup_.type));
 }
 
@@ -36,6 +41,7 @@ HeadActivations<Tensor> bind(const memory::Arena& arena, const HeadActivations<I
 
 void Head::bind(const memory::Arena& arena, const Parameters& parameters, const Machinery& machinery) {
     machinery_ = machinery;
+    region_.bind(arena, machinery);
     norm_ = bind_norm(parameters, "final_norm", d_.C);
     word_ = parameters.weight("embedding.word.weight").reshaped(Shape{d_.V, d_.C});
     grad_word_ = parameters.gradient("embedding.word.weight").reshaped(Shape{d_.V, d_.C});
@@ -49,11 +55,15 @@ void Head::begin() {
     logits_of_ = -1;
 }
 
+void Head::compute_logits(const HeadActivations<Tensor>& kept) {
+    machinery_.backend->compute().linear_forward(region_.enter(kept.norm), word_, {}, logits_);
+}
+
 void Head::forward(const HeadActivations<Tensor>& kept, std::int64_t micro_batch, Mode mode) {
     backend::Operations& ops = machinery_.backend->compute();
-    ops.layer_norm_forward(kept.input.reshaped(Shape{d_.n, d_.C}), norm_.weight, norm_.bias,
-                           setup_.config.norm_epsilon, kept.norm, kept.norm_mean, kept.norm_rstd);
-    ops.linear_forward(kept.norm, word_, {}, logits_);
+    ops.layer_norm_forward(kept.input, norm_.weight, norm_.bias, setup_.config.norm_epsilon, kept.norm,
+                           kept.norm_mean, kept.norm_rstd);
+    compute_logits(kept);
     logits_of_ = micro_batch;
     if (mode == Mode::infer)
         return;
@@ -67,19 +77,18 @@ void Head::forward(const HeadActivations<Tensor>& kept, std::int64_t micro_batch
 void Head::backward(const HeadActivations<Tensor>& kept, std::int64_t micro_batch, double factor,
                     Tensor grad) {
     backend::Operations& ops = machinery_.backend->compute();
-    const Shape hidden{d_.n, d_.C};
     if (logits_of_ != micro_batch)
-        ops.linear_forward(kept.norm, word_, {}, logits_);
+        compute_logits(kept);
     logits_of_ = -1; // they turn into their gradient
     ops.cross_entropy_gradient(logits_, d_.valid_rows, kept.targets, d_.first_row, kept.maximum, kept.sums,
                                {}, factor);
     ops.linear_input_gradient(logits_, word_, grad_norm_);
-    machinery_.tensor->all_reduce(grad_norm_, ReduceOp::sum);
-    ops.linear_weight_gradient(kept.norm, logits_, grad_word_, GradWrite::accumulate);
-    const Tensor input = kept.input.reshaped(hidden);
-    ops.layer_norm_input_gradient(grad_norm_, input, norm_.weight, kept.norm_mean, kept.norm_rstd,
-                                  grad.reshaped(hidden), GradWrite::overwrite);
-    ops.layer_norm_weight_gradient(grad_norm_, input, kept.norm_mean, kept.norm_rstd, norm_.grad_weight,
+    const Tensor grad_norm = region_.outside(grad_norm_);
+    region_.leave(grad_norm_, grad_norm);
+    ops.linear_weight_gradient(region_.enter(kept.norm), logits_, grad_word_, GradWrite::accumulate);
+    ops.layer_norm_input_gradient(grad_norm, kept.input, norm_.weight, kept.norm_mean, kept.norm_rstd, grad,
+                                  GradWrite::overwrite);
+    ops.layer_norm_weight_gradient(grad_norm, kept.input, kept.norm_mean, kept.norm_rstd, norm_.grad_weight,
                                    norm_.grad_bias, GradWrite::accumulate);
 }
 

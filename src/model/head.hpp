@@ -10,6 +10,7 @@
 #include <string>
 
 #include "linear.hpp"
+#include "tensor_region.hpp"
 #include "trireme/memory/plan.hpp"
 #include "trireme/model/stage_setup.hpp"
 
@@ -18,10 +19,10 @@ namespace trireme::model {
 // What the head's forward pass of one micro-batch leaves for its backward pass.
 template <class T>
 struct HeadActivations {
-    T input;     // [T, B, C], written by the last layer
-    T norm_mean; // [n] stat
-    T norm_rstd; // [n] stat
-    T norm;      // [n, C]
+    T input;     // [Ts, B, C], written by the last layer
+    T norm_mean; // [ns] stat
+    T norm_rstd; // [ns] stat
+    T norm;      // [Ts, B, C]
     T maximum;   // [n] stat
     T sums;      // [2, n] stat
     T targets;   // [n] i32
@@ -39,7 +40,7 @@ class Head {
     void begin();
     // From kept.input (and kept.targets unless mode is infer). Adds the loss of the micro-batch to loss().
     void forward(const HeadActivations<Tensor>& kept, std::int64_t micro_batch, Mode mode);
-    // grad [T, B, C] becomes the gradient of kept.input; adds to the main gradients of norm and word
+    // grad [Ts, B, C] becomes the gradient of kept.input; adds to the main gradients of norm and word
     // embedding. `factor` scales the loss.
     void backward(const HeadActivations<Tensor>& kept, std::int64_t micro_batch, double factor, Tensor grad);
 
@@ -47,9 +48,12 @@ class Head {
     const Tensor& logits() const { return logits_; } // [n, V] of the last forward pass
 
   private:
+    void compute_logits(const HeadActivations<Tensor>& kept);
+
     StageSetup setup_;
     Dimensions d_;
     Machinery machinery_;
+    TensorRegion region_;
     Module norm_;
     Tensor word_, grad_word_; // [V, C]
     memory::Item logits_item_, loss_item_, grad_norm_item_;

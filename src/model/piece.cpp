@@ -40,7 +40,7 @@ std::vector<Group> make_groups(const Recompute& recompute, std::size_t layers) {
 template <class T>
 struct Slot {
     std::vector<LayerActivations<T>> layers;
-    std::vector<T> inputs; // of each layer but the first, [T, B, C]
+    std::vector<T> inputs; // of each layer but the first, [Ts, B, C]
     HeadActivations<T> head;
     T tokens; // [T, B] i32
 };
@@ -79,12 +79,16 @@ struct Piece::Impl {
         for (int number = 0; number < inputs; ++number)
             input_items.push_back(plan_hidden(plan, concat("chunk ", setup.chunk, " input ", number)));
         gradient_items = layers.front().plan_gradients(plan);
+        for (TransformerLayer& layer : layers)
+            layer.plan_shared(plan);
+        if (embedding)
+            embedding->plan(plan);
         if (head)
             head->plan_shared(plan);
     }
 
     Item plan_hidden(memory::Plan& plan, const std::string& name) const {
-        return plan.add(Category::activations, name, Shape{d.T, d.B, d.C}, stage.type);
+        return plan.add(Category::activations, name, Shape{d.Ts, d.B, d.C}, stage.type);
     }
 
     Slot<Item> plan_slot(memory::Plan& plan, const std::string& name) const {
@@ -107,7 +111,7 @@ struct Piece::Impl {
                 slot.inputs.push_back(i == 0 ? plan_hidden(plan, own + " input")
                                              : plan.share(Category::activations,
                                                           "recomputed " + in_group + " input",
-                                                          Shape{d.T, d.B, d.C}, stage.type));
+                                                          Shape{d.Ts, d.B, d.C}, stage.type));
             }
         }
         if (embedding)
@@ -133,9 +137,9 @@ struct Piece::Impl {
             first_inputs.push_back(arena.tensor(item));
         gradients = model::bind(arena, gradient_items);
         for (TransformerLayer& layer : layers)
-            layer.bind(parameters, machinery);
+            layer.bind(arena, parameters, machinery);
         if (embedding)
-            embedding->bind(parameters, machinery);
+            embedding->bind(arena, parameters, machinery);
         if (head)
             head->bind(arena, parameters, machinery);
     }

@@ -17,6 +17,11 @@ Dimensions dimensions(const StageSetup& setup) {
     d.B = setup.micro_batch;
     d.n = d.T * d.B;
     d.C = config.hidden;
+    const bool cut = setup.sequence_parallel == SequenceParallel::yes;
+    TRIREME_ASSERT(!cut || d.T % parts == 0, "TP ", parts, " does not divide the sequence ", d.T);
+    d.Ts = cut ? d.T / parts : d.T;
+    d.ns = d.Ts * d.B;
+    d.first_position = cut ? d.Ts * rank : 0;
     d.H = config.heads / parts;
     d.G = config.groups / parts;
     d.D = config.head_dim;

@@ -6,35 +6,33 @@
 namespace trireme::model {
 
 using backend::GradWrite;
-using comm::ReduceOp;
 using memory::Category;
 using memory::Item;
 
 TransformerLayer::TransformerLayer(const StageSetup& setup, std::int64_t number)
-    : setup_(setup), d_(dimensions(setup)), number_(number) {}
+    : setup_(setup), d_(dimensions(setup)), number_(number), region_(setup) {}
 
 LayerActivations<Item> TransformerLayer::plan_activations(memory::Plan& plan, const std::string& name,
                                                           Sharing sharing) const {
     const DType type = setup_.type, stat = statistics_type(type);
-    const auto add = [&](const char* what, const Shape& shape, DType of, Sharing shared_from) {
+    const auto add = [&](const char* what, const Shape& shape, DType of) {
         const std::string full = concat(name, " ", what);
-        return sharing >= shared_from
+        return sharing == Sharing::all
                    ? plan.share(Category::activations, concat("recomputed ", full), shape, of)
                    : plan.add(Category::activations, full, shape, of);
     };
-    const Shape tokens{d_.n}, hidden{d_.n, d_.C}, wide{d_.n, d_.F};
+    const Shape tokens{d_.ns}, hidden{d_.Ts, d_.B, d_.C}, wide{d_.n, d_.F};
     LayerActivations<Item> items;
-    items.attention_norm_mean = add("attention norm mean", tokens, stat, Sharing::all);
-    items.attention_norm_rstd = add("attention norm rstd", tokens, stat, Sharing::all);
-    items.attention_norm = add("attention norm", hidden, type, Sharing::all);
-    items.query_key_value =
-        add("query, key, value", Shape{d_.T, d_.B, d_.H + 2 * d_.G, d_.D}, type, Sharing::all);
-    items.residual = add("residual", Shape{d_.T, d_.B, d_.C}, type, Sharing::all);
-    items.mlp_norm_mean = add("mlp norm mean", tokens, stat, Sharing::all);
-    items.mlp_norm_rstd = add("mlp norm rstd", tokens, stat, Sharing::all);
-    items.mlp_norm = add("mlp norm", hidden, type, Sharing::all);
-    items.up = add("mlp up", wide, type, Sharing::all);
-    items.gelu = add("mlp gelu", wide, type, Sharing::all);
+    items.attention_norm_mean = add("attention norm mean", tokens, stat);
+    items.attention_norm_rstd = add("attention norm rstd", tokens, stat);
+    items.attention_norm = add("attention norm", hidden, type);
+    items.query_key_value = add("query, key, value", Shape{d_.T, d_.B, d_.H + 2 * d_.G, d_.D}, type);
+    items.residual = add("residual", hidden, type);
+    items.mlp_norm_mean = add("mlp norm mean", tokens, stat);
+    items.mlp_norm_rstd = add("mlp norm rstd", tokens, stat);
+    items.mlp_norm = add("mlp norm", hidden, type);
+    items.up = add("mlp up", wide, type);
+    items.gelu = add("mlp gelu", wide, type);
 
     const Shape attention{d_.T, d_.B, d_.H, d_.D}, logsumexp{d_.B, d_.H, d_.T};
     if (sharing == Sharing::attention_core) { // one for all layers and micro-batches
@@ -42,8 +40,8 @@ LayerActivations<Item> TransformerLayer::plan_activations(memory::Plan& plan, co
         items.logsumexp =
             plan.share(Category::activations, "recomputed attention logsumexp", logsumexp, stat);
     } else {
-        items.attention = add("attention", attention, type, Sharing::all);
-        items.logsumexp = add("attention logsumexp", logsumexp, stat, Sharing::all);
+        items.attention = add("attention", attention, type);
+        items.logsumexp = add("attention logsumexp", logsumexp, stat);
     }
     return items;
 }
@@ -52,14 +50,14 @@ LayerGradients<Item> TransformerLayer::plan_gradients(memory::Plan& plan) const 
     const auto share = [&](const char* what, const Shape& shape) {
         return plan.share(Category::activations, concat("gradient of ", what), shape, setup_.type);
     };
-    const Shape sequence{d_.T, d_.B, d_.C}, hidden{d_.n, d_.C};
+    const Shape hidden{d_.T, d_.B, d_.C};
     return {share("attention norm", hidden),
             share("query, key, value", Shape{d_.T, d_.B, d_.H + 2 * d_.G, d_.D}),
             share("attention", Shape{d_.T, d_.B, d_.H, d_.D}),
-            share("projection", sequence),
+            share("projection", hidden),
             share("mlp norm", hidden),
             share("mlp up", Shape{d_.n, d_.F}),
-            share("mlp down", sequence)};
+            share("mlp down", hidden)};
 }
 
 LayerActivations<Tensor> bind(const memory::Arena& arena, const LayerActivations<Item>& items) {
@@ -89,8 +87,9 @@ LayerGradients<Tensor> bind(const memory::Arena& arena, const LayerGradients<Ite
             at(items.down)};
 }
 
-void TransformerLayer::bind(const Parameters& parameters, const Machinery& machinery) {
+void TransformerLayer::bind(const memory::Arena& arena, const Parameters& parameters, const Machinery& machinery) {
     machinery_ = machinery;
+    region_.bind(arena, machinery);
     const std::string name = concat("layers.", number_, ".");
     const std::int64_t heads = d_.H * d_.D;
     attention_norm_ = bind_norm(parameters, name + "attention_norm", d_.C);
@@ -113,6 +112,7 @@ backend::Dropout TransformerLayer::dropout(backend::DropoutSite site, std::int64
     dropout.site = site;
     dropout.layer = static_cast<std::int32_t>(number_);
     dropout.first_sample = first_sample;
+    dropout.first_position = inside_attention ? 0 : d_.first_position;
     return dropout;
 }
 
@@ -126,34 +126,42 @@ backend::Attention TransformerLayer::attention(std::int64_t first_sample, Mode m
             dropout(backend::DropoutSite::attention_weights, first_sample, mode)};
 }
 
+Tensor TransformerLayer::packed_rows(const Tensor& query_key_value) const {
+    return query_key_value.reshaped(Shape{d_.n, (d_.H + 2 * d_.G) * d_.D});
+}
+
+Tensor TransformerLayer::head_rows(const Tensor& heads) const {
+    return heads.reshaped(Shape{d_.n, d_.H * d_.D});
+}
+
 void TransformerLayer::forward(const Tensor& input, const LayerActivations<Tensor>& kept,
                                std::int64_t first_sample, Mode mode, LayerOutput wanted,
                                Tensor output) const {
     backend::Operations& ops = machinery_.backend->compute();
-    const Shape hidden{d_.n, d_.C};
     const double epsilon = setup_.config.norm_epsilon;
 
-    ops.layer_norm_forward(input.reshaped(hidden), attention_norm_.weight, attention_norm_.bias, epsilon,
-                           kept.attention_norm, kept.attention_norm_mean, kept.attention_norm_rstd);
-    ops.linear_forward(kept.attention_norm, query_key_value_.weight, query_key_value_.bias,
-                       kept.query_key_value.reshaped(Shape{d_.n, (d_.H + 2 * d_.G) * d_.D}));
+    ops.layer_norm_forward(input, attention_norm_.weight, attention_norm_.bias, epsilon, kept.attention_norm,
+                           kept.attention_norm_mean, kept.attention_norm_rstd);
+    ops.linear_forward(region_.enter(kept.attention_norm), query_key_value_.weight, query_key_value_.bias,
+                       packed_rows(kept.query_key_value));
     ops.attention_forward(kept.query_key_value, attention(first_sample, mode), kept.attention,
                           kept.logsumexp);
-    ops.linear_forward(kept.attention.reshaped(Shape{d_.n, d_.H * d_.D}), projection_.weight, {},
-                       kept.residual.reshaped(hidden));
-    machinery_.tensor->all_reduce(kept.residual, ReduceOp::sum);
+    const Tensor projected = region_.leave_from(kept.residual);
+    ops.linear_forward(head_rows(kept.attention), projection_.weight, {}, projected);
+    region_.leave(projected, kept.residual);
     ops.bias_dropout_residual(kept.residual, projection_.bias, input,
                               dropout(backend::DropoutSite::attention_output, first_sample, mode),
                               kept.residual);
 
-    ops.layer_norm_forward(kept.residual.reshaped(hidden), mlp_norm_.weight, mlp_norm_.bias, epsilon,
-                           kept.mlp_norm, kept.mlp_norm_mean, kept.mlp_norm_rstd);
-    ops.linear_forward(kept.mlp_norm, up_.weight, up_.bias, kept.up);
+    ops.layer_norm_forward(kept.residual, mlp_norm_.weight, mlp_norm_.bias, epsilon, kept.mlp_norm,
+                           kept.mlp_norm_mean, kept.mlp_norm_rstd);
+    ops.linear_forward(region_.enter(kept.mlp_norm), up_.weight, up_.bias, kept.up);
     ops.gelu_forward(kept.up, kept.gelu);
     if (wanted == LayerOutput::discarded)
         return;
-    ops.linear_forward(kept.gelu, down_.weight, {}, output.reshaped(hidden));
-    machinery_.tensor->all_reduce(output, ReduceOp::sum);
+    const Tensor down = region_.leave_from(output);
+    ops.linear_forward(kept.gelu, down_.weight, {}, down);
+    region_.leave(down, output);
     ops.bias_dropout_residual(output, down_.bias, kept.residual,
                               dropout(backend::DropoutSite::mlp_output, first_sample, mode), output);
 }
@@ -162,56 +170,61 @@ void TransformerLayer::input_gradient(const Tensor& input, const LayerActivation
                                       AttentionCore core, std::int64_t first_sample, Tensor grad,
                                       const LayerGradients<Tensor>& gradients) const {
     backend::Operations& ops = machinery_.backend->compute();
-    const Shape hidden{d_.n, d_.C};
-    const Shape packed{d_.n, (d_.H + 2 * d_.G) * d_.D};
 
     ops.dropout_gradient(grad, dropout(backend::DropoutSite::mlp_output, first_sample, Mode::train),
-                         gradients.down);
-    ops.linear_input_gradient(gradients.down.reshaped(hidden), down_.weight, gradients.up);
+                         region_.outside(gradients.down));
+    region_.complete(gradients.down);
+    ops.linear_input_gradient(gradients.down, down_.weight, gradients.up);
     ops.gelu_input_gradient(gradients.up, kept.up, gradients.up);
     ops.linear_input_gradient(gradients.up, up_.weight, gradients.mlp_norm);
-    machinery_.tensor->all_reduce(gradients.mlp_norm, ReduceOp::sum);
-    ops.layer_norm_input_gradient(gradients.mlp_norm, kept.residual.reshaped(hidden), mlp_norm_.weight,
-                                  kept.mlp_norm_mean, kept.mlp_norm_rstd, grad.reshaped(hidden),
-                                  GradWrite::accumulate);
+    const Tensor mlp_norm = region_.outside(gradients.mlp_norm);
+    region_.leave(gradients.mlp_norm, mlp_norm);
+    ops.layer_norm_input_gradient(mlp_norm, kept.residual, mlp_norm_.weight, kept.mlp_norm_mean,
+                                  kept.mlp_norm_rstd, grad, GradWrite::accumulate);
 
     ops.dropout_gradient(grad, dropout(backend::DropoutSite::attention_output, first_sample, Mode::train),
-                         gradients.projection);
-    ops.linear_input_gradient(gradients.projection.reshaped(hidden), projection_.weight,
-                              gradients.attention.reshaped(Shape{d_.n, d_.H * d_.D}));
+                         region_.outside(gradients.projection));
+    region_.complete(gradients.projection);
+    ops.linear_input_gradient(gradients.projection, projection_.weight, head_rows(gradients.attention));
     const backend::Attention settings = attention(first_sample, Mode::train);
     if (core == AttentionCore::recomputed)
         ops.attention_forward(kept.query_key_value, settings, kept.attention, kept.logsumexp);
     ops.attention_input_gradient(gradients.attention, kept.query_key_value, kept.attention, kept.logsumexp,
                                  settings, gradients.query_key_value);
-    ops.linear_input_gradient(gradients.query_key_value.reshaped(packed), query_key_value_.weight,
+    ops.linear_input_gradient(packed_rows(gradients.query_key_value), query_key_value_.weight,
                               gradients.attention_norm);
-    machinery_.tensor->all_reduce(gradients.attention_norm, ReduceOp::sum);
-    ops.layer_norm_input_gradient(gradients.attention_norm, input.reshaped(hidden), attention_norm_.weight,
-                                  kept.attention_norm_mean, kept.attention_norm_rstd, grad.reshaped(hidden),
-                                  GradWrite::accumulate);
+    const Tensor attention_norm = region_.outside(gradients.attention_norm);
+    region_.leave(gradients.attention_norm, attention_norm);
+    ops.layer_norm_input_gradient(attention_norm, input, attention_norm_.weight, kept.attention_norm_mean,
+                                  kept.attention_norm_rstd, grad, GradWrite::accumulate);
 }
 
 void TransformerLayer::weight_gradient(const Tensor& input, const LayerActivations<Tensor>& kept,
                                        const LayerGradients<Tensor>& gradients) const {
     backend::Operations& ops = machinery_.backend->compute();
-    const Shape hidden{d_.n, d_.C};
-    const auto linear = [&](const Module& module, const Tensor& x, const Tensor& grad_y) {
+    const auto weight = [&](const Module& module, const Tensor& x, const Tensor& grad_y) {
         ops.linear_weight_gradient(x, grad_y, module.grad_weight, GradWrite::accumulate);
+    };
+    const auto bias = [&](const Module& module, const Tensor& grad_y) {
         ops.bias_gradient(grad_y, module.grad_bias, GradWrite::accumulate);
     };
-    linear(down_, kept.gelu, gradients.down.reshaped(hidden));
-    linear(up_, kept.mlp_norm, gradients.up);
-    ops.layer_norm_weight_gradient(gradients.mlp_norm, kept.residual.reshaped(hidden), kept.mlp_norm_mean,
-                                   kept.mlp_norm_rstd, mlp_norm_.grad_weight, mlp_norm_.grad_bias,
-                                   GradWrite::accumulate);
-    linear(projection_, kept.attention.reshaped(Shape{d_.n, d_.H * d_.D}),
-           gradients.projection.reshaped(hidden));
-    linear(query_key_value_, kept.attention_norm,
-           gradients.query_key_value.reshaped(Shape{d_.n, (d_.H + 2 * d_.G) * d_.D}));
-    ops.layer_norm_weight_gradient(gradients.attention_norm, input.reshaped(hidden), kept.attention_norm_mean,
-                                   kept.attention_norm_rstd, attention_norm_.grad_weight,
-                                   attention_norm_.grad_bias, GradWrite::accumulate);
+    const auto norm = [&](const Module& module, const Tensor& grad_y, const Tensor& x, const Tensor& mean,
+                          const Tensor& rstd) {
+        ops.layer_norm_weight_gradient(region_.outside(grad_y), x, mean, rstd, module.grad_weight,
+                                       module.grad_bias, GradWrite::accumulate);
+    };
+    // Biases that are added outside are held whole by every tensor rank, which sees its part of the sequence.
+    weight(down_, kept.gelu, gradients.down);
+    bias(down_, region_.outside(gradients.down));
+    weight(up_, region_.enter(kept.mlp_norm), gradients.up);
+    bias(up_, gradients.up);
+    norm(mlp_norm_, gradients.mlp_norm, kept.residual, kept.mlp_norm_mean, kept.mlp_norm_rstd);
+    weight(projection_, head_rows(kept.attention), gradients.projection);
+    bias(projection_, region_.outside(gradients.projection));
+    weight(query_key_value_, region_.enter(kept.attention_norm), packed_rows(gradients.query_key_value));
+    bias(query_key_value_, packed_rows(gradients.query_key_value));
+    norm(attention_norm_, gradients.attention_norm, input, kept.attention_norm_mean,
+         kept.attention_norm_rstd);
 }
 
 } // namespace trireme::model

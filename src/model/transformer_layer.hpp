@@ -12,34 +12,36 @@
 #include <string>
 
 #include "linear.hpp"
+#include "tensor_region.hpp"
 #include "trireme/memory/plan.hpp"
 #include "trireme/model/stage_setup.hpp"
 
 namespace trireme::model {
 
-// What the forward pass of a layer leaves for its backward pass. T is memory::Item while planning, Tensor
-// while running.
+// What the forward pass of a layer leaves for its backward pass. T is memory::Item while planning, Tensor while
+// running.
 template <class T>
 struct LayerActivations {
-    T attention_norm_mean, attention_norm_rstd; // [n] stat
-    T attention_norm;                           // [n, C]
+    T attention_norm_mean, attention_norm_rstd; // [ns] stat
+    T attention_norm;                           // [Ts, B, C]
     T query_key_value;                          // [T, B, H + 2 G, D]
     T attention;                                // [T, B, H, D]
     T logsumexp;                                // [B, H, T] stat
-    T residual;                                 // [T, B, C]
-    T mlp_norm_mean, mlp_norm_rstd;             // [n] stat
-    T mlp_norm;                                 // [n, C]
+    T residual;                                 // [Ts, B, C]
+    T mlp_norm_mean, mlp_norm_rstd;             // [ns] stat
+    T mlp_norm;                                 // [Ts, B, C]
     T up, gelu;                                 // [n, F]
 };
 
-// Gradients of the outputs of a layer's modules: what weight gradients are made of.
+// Gradients of the outputs of a layer's modules: what weight gradients are made of. Those [T, B, C] belong inside
+// tensor-parallel regions; what stands outside (norms, biases added after a region) reads its part of them.
 template <class T>
 struct LayerGradients {
-    T attention_norm;  // [n, C]
+    T attention_norm;  // [T, B, C]
     T query_key_value; // [T, B, H + 2 G, D]
     T attention;       // [T, B, H, D]
     T projection;      // [T, B, C]
-    T mlp_norm;        // [n, C]
+    T mlp_norm;        // [T, B, C]
     T up;              // [n, F]
     T down;            // [T, B, C]
 };
@@ -60,13 +62,14 @@ class TransformerLayer {
                                                     Sharing sharing) const;
     // Shared by all layers: a backward pass uses them up layer by layer.
     LayerGradients<memory::Item> plan_gradients(memory::Plan& plan) const;
+    void plan_shared(memory::Plan& plan) { region_.plan(plan); }
 
-    void bind(const Parameters& parameters, const Machinery& machinery);
+    void bind(const memory::Arena& arena, const Parameters& parameters, const Machinery& machinery);
 
-    // input, output [T, B, C].
+    // input, output [Ts, B, C].
     void forward(const Tensor& input, const LayerActivations<Tensor>& kept, std::int64_t first_sample,
                  Mode mode, LayerOutput wanted, Tensor output) const;
-    // grad [T, B, C]: the gradient of the output becomes that of the input. Fills `gradients` on the way.
+    // grad [Ts, B, C]: the gradient of the output becomes that of the input. Fills `gradients` on the way.
     void input_gradient(const Tensor& input, const LayerActivations<Tensor>& kept, AttentionCore core,
                         std::int64_t first_sample, Tensor grad,
                         const LayerGradients<Tensor>& gradients) const;
@@ -78,9 +81,13 @@ class TransformerLayer {
     backend::Dropout dropout(backend::DropoutSite site, std::int64_t first_sample, Mode mode) const;
     backend::Attention attention(std::int64_t first_sample, Mode mode) const;
 
+    Tensor packed_rows(const Tensor& query_key_value) const; // [n, (H + 2 G) D]
+    Tensor head_rows(const Tensor& heads) const;             // [n, H D]
+
     StageSetup setup_;
     Dimensions d_;
     std::int64_t number_;
+    TensorRegion region_;
     Machinery machinery_;
     Module attention_norm_, query_key_value_, projection_, mlp_norm_, up_, down_;
 };

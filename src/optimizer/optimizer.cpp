@@ -2,7 +2,6 @@
 #include "trireme/optimizer/optimizer.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 #include "trireme/comm/phase.hpp"
@@ -16,15 +15,30 @@ using model::Bucket;
 using model::BucketKind;
 using model::HeldParameter;
 
-Optimizer::Optimizer(const OptimizerSetup& setup, const model::Parameters& parameters, memory::Plan& plan)
-    : setup_(setup), parameters_(parameters) {
-    const DType type = parameters.setup().gradient_type;
+namespace {
+
+const char* name(StateKind kind) {
+    constexpr std::array<const char*, kStateKinds> kNames{"master weights", "first moment", "second moment"};
+    return kNames[static_cast<std::size_t>(kind)];
+}
+
+} // namespace
+
+Optimizer::Optimizer(const OptimizerSetup& setup, const model::Parameters& parameters,
+                     const topology::Grid& grid, const topology::Coordinates& at, memory::Plan& plan)
+    : setup_(setup), parameters_(parameters),
+      has_master_(parameters.setup().weight_type != parameters.setup().gradient_type) {
     for (std::size_t i = 0; i < parameters.buckets().size(); ++i) {
-        const Shape flat{parameters.buckets()[i].elements};
-        first_items_.push_back(
-            plan.add(Category::optimizer, concat("first moment of bucket ", i), flat, type));
-        second_items_.push_back(
-            plan.add(Category::optimizer, concat("second moment of bucket ", i), flat, type));
+        const std::int64_t elements = parameters.buckets()[i].elements;
+        State state;
+        state.range = sharded() ? topology::part(elements, elements, grid.data, at.data)
+                                : topology::Interval{0, elements};
+        for (const StateKind kind : kAllStateKinds)
+            if (has(kind))
+                state.items[static_cast<std::size_t>(kind)] =
+                    plan.add(Category::optimizer, concat(name(kind), " of bucket ", i), Shape{state.range.size()},
+                             parameters.setup().gradient_type);
+        states_.push_back(state);
     }
     norm_item_ = plan.add(Category::buffers, "squared gradient norm", Shape{1}, DType::f64);
     factor_item_ = plan.add(Category::buffers, "gradient factor", Shape{1}, DType::f64);
@@ -34,102 +48,155 @@ void Optimizer::bind(const memory::Arena& arena, backend::Backend& backend,
                      const comm::ProcessGroups& groups) {
     backend_ = &backend;
     groups_ = &groups;
-    for (const memory::Item item : first_items_)
-        first_.push_back(arena.tensor(item));
-    for (const memory::Item item : second_items_)
-        second_.push_back(arena.tensor(item));
+    for (State& state : states_)
+        for (std::size_t kind = 0; kind < state.items.size(); ++kind)
+            state.tensors[kind] = arena.tensor(state.items[kind]);
     squared_norm_ = arena.tensor(norm_item_);
     factor_ = arena.tensor(factor_item_);
 }
 
+Tensor Optimizer::owned_gradients(std::size_t bucket) const {
+    const topology::Interval& range = states_[bucket].range;
+    return parameters_.bucket_gradients(bucket).flat(range.begin, range.size());
+}
+
+Tensor Optimizer::owned_weights(std::size_t bucket) const {
+    const topology::Interval& range = states_[bucket].range;
+    return parameters_.bucket_weights(bucket).flat(range.begin, range.size());
+}
+
+void Optimizer::copy_master_from_weights() {
+    for (std::size_t i = 0; has_master_ && i < states_.size(); ++i)
+        backend_->compute().copy(owned_weights(i),
+                                 states_[i].tensors[static_cast<std::size_t>(StateKind::master_weights)]);
+}
+
 void Optimizer::begin() {
-    for (std::size_t i = 0; i < parameters_.buckets().size(); ++i)
+    for (std::size_t i = 0; i < states_.size(); ++i)
         backend_->compute().fill(parameters_.bucket_gradients(i), 0);
 }
 
 void Optimizer::gradients_complete(int chunk) {
-    for (std::size_t i = 0; i < parameters_.buckets().size(); ++i)
-        if (parameters_.buckets()[i].chunk == chunk)
+    for (std::size_t i = 0; i < states_.size(); ++i) {
+        if (parameters_.buckets()[i].chunk != chunk)
+            continue;
+        if (sharded())
+            groups_->data->reduce_scatter(parameters_.bucket_gradients(i), owned_gradients(i));
+        else
             groups_->data->all_reduce(parameters_.bucket_gradients(i), ReduceOp::sum);
+    }
 }
 
-// Whether this rank adds the bucket to the gradient norm: each logical parameter counts once. What is cut
-// over tensor ranks counts on each of them, what they hold whole on the first, the copy of the tied embedding
-// nowhere.
+// Whether this rank adds the bucket to the gradient norm: each logical parameter counts once. What is cut over
+// tensor ranks counts on each of them, what they hold whole on the first, the copy of the tied embedding
+// nowhere. Data ranks all hold the same unless the state is sharded.
 bool Optimizer::counted(const Bucket& bucket) const {
     if (bucket.role == model::Role::copy)
         return false;
     return bucket.kind != BucketKind::replicated || groups_->at.tensor == 0;
 }
 
-StepResult Optimizer::step(double learning_rate, double gradient_scale) {
-    const comm::PhaseScope phase("optimizer step");
+// Completes the gradients of this rank's ranges and returns the sum of squares of all gradients of the model.
+double Optimizer::squared_norm() {
     backend::Operations& ops = backend_->compute();
     const bool tied_over_stages = groups_->grid.pipeline > 1;
     ops.fill(squared_norm_, 0);
-    for (std::size_t i = 0; i < parameters_.buckets().size(); ++i) {
+    for (std::size_t i = 0; i < states_.size(); ++i) {
         const Bucket& bucket = parameters_.buckets()[i];
+        if (bucket.kind == BucketKind::replicated && setup_.seen == SeenSequence::part)
+            groups_->tensor->all_reduce(owned_gradients(i), ReduceOp::sum);
         if (bucket.kind == BucketKind::tied && tied_over_stages)
-            groups_->embedding->all_reduce(parameters_.bucket_gradients(i), ReduceOp::sum);
+            groups_->embedding->all_reduce(owned_gradients(i), ReduceOp::sum);
         if (counted(bucket))
-            ops.sum_of_squares(parameters_.bucket_gradients(i), squared_norm_, GradWrite::accumulate);
+            ops.sum_of_squares(owned_gradients(i), squared_norm_, GradWrite::accumulate);
     }
     groups_->model->all_reduce(squared_norm_, ReduceOp::sum);
-
+    if (sharded())
+        groups_->data->all_reduce(squared_norm_, ReduceOp::sum);
     std::array<double, 1> value{};
     backend_->copy_to_host(squared_norm_, Tensor(std::span<double>(value), Shape{1}));
+    return value[0];
+}
+
+StepResult Optimizer::step(double learning_rate, double gradient_scale) {
+    const comm::PhaseScope phase("optimizer step");
     StepResult result;
-    result.gradient_norm = std::sqrt(value[0]) * gradient_scale;
+    result.gradient_norm = std::sqrt(squared_norm()) * gradient_scale;
     result.updated = std::isfinite(result.gradient_norm);
     // The small constant keeps the quotient finite, as in torch.nn.utils.clip_grad_norm_ and Megatron-LM.
     const double clip =
         setup_.clip_norm > 0 ? std::min(1.0, setup_.clip_norm / (result.gradient_norm + 1e-6)) : 1.0;
-    value[0] = result.updated ? gradient_scale * clip : result.gradient_norm;
-    backend_->copy_to_device(Tensor(std::span<double>(value), Shape{1}), factor_);
+    std::array<double, 1> factor{result.updated ? gradient_scale * clip : result.gradient_norm};
+    backend_->copy_to_device(Tensor(std::span<double>(factor), Shape{1}), factor_);
     if (result.updated)
         ++steps_;
-    for (std::size_t i = 0; i < parameters_.buckets().size(); ++i)
+    for (std::size_t i = 0; i < states_.size(); ++i) {
         update_bucket(i, learning_rate);
+        if (sharded())
+            groups_->data->all_gather(owned_weights(i), parameters_.bucket_weights(i));
+    }
     return result;
 }
 
-// One call for each run of neighbours that all decay or all do not; alignment gaps are zero and stay so.
+// One call for each run of neighbours that all decay or all do not, within this rank's range; alignment gaps
+// are zero and stay so.
 void Optimizer::update_bucket(std::size_t number, double learning_rate) {
     const Bucket& bucket = parameters_.buckets()[number];
+    const State& state = states_[number];
     backend::Adam adam;
     adam.learning_rate = learning_rate;
     adam.beta1 = setup_.beta1;
     adam.beta2 = setup_.beta2;
     adam.epsilon = setup_.epsilon;
     adam.step = std::max<std::int64_t>(steps_, 1);
-    const auto decays = [&](std::size_t member) {
-        return parameters_.held()[bucket.members[member]].parameter.decays;
+    const auto held = [&](std::size_t member) -> const HeldParameter& {
+        return parameters_.held()[bucket.members[member]];
     };
     for (std::size_t begin = 0; begin < bucket.members.size();) {
         std::size_t end = begin + 1;
-        while (end < bucket.members.size() && decays(end) == decays(begin))
+        while (end < bucket.members.size() && held(end).parameter.decays == held(begin).parameter.decays)
             ++end;
-        const std::int64_t first = parameters_.held()[bucket.members[begin]].flat.begin;
-        const std::int64_t count = parameters_.held()[bucket.members[end - 1]].flat.end - first;
-        adam.weight_decay = decays(begin) ? setup_.weight_decay : 0;
-        backend_->compute().adam_update(parameters_.bucket_weights(number).flat(first, count),
-                                        parameters_.bucket_gradients(number).flat(first, count),
-                                        first_[number].flat(first, count), second_[number].flat(first, count),
-                                        {}, factor_, adam);
+        const topology::Interval run =
+            intersect(topology::Interval{held(begin).flat.begin, held(end - 1).flat.end}, state.range);
+        adam.weight_decay = held(begin).parameter.decays ? setup_.weight_decay : 0;
         begin = end;
+        if (run.empty())
+            continue;
+        const Tensor weights = parameters_.bucket_weights(number).flat(run.begin, run.size());
+        const auto part = [&](StateKind kind) {
+            return state.tensors[static_cast<std::size_t>(kind)].flat(run.begin - state.range.begin, run.size());
+        };
+        backend_->compute().adam_update(has_master_ ? part(StateKind::master_weights) : weights,
+                                        parameters_.bucket_gradients(number).flat(run.begin, run.size()),
+                                        part(StateKind::first_moment), part(StateKind::second_moment),
+                                        has_master_ ? weights : Tensor{}, factor_, adam);
     }
 }
 
-Tensor Optimizer::first_moment(const HeldParameter& held) const {
-    return first_[static_cast<std::size_t>(held.bucket)]
-        .flat(held.flat.begin, held.flat.size())
-        .reshaped(held.shard.local);
-}
-
-Tensor Optimizer::second_moment(const HeldParameter& held) const {
-    return second_[static_cast<std::size_t>(held.bucket)]
-        .flat(held.flat.begin, held.flat.size())
-        .reshaped(held.shard.local);
+std::vector<StatePart> Optimizer::parts(const HeldParameter& held, StateKind kind) const {
+    const State& state = states_[static_cast<std::size_t>(held.bucket)];
+    const topology::Box& box = held.shard.box;
+    std::vector<StatePart> result;
+    if (box.empty())
+        return result;
+    // Padding rows come last, so the real elements are a prefix of the parameter's run in the bucket.
+    const topology::Interval real{held.flat.begin, held.flat.begin + box.elements()};
+    const topology::Interval mine = intersect(real, state.range);
+    if (mine.empty())
+        return result;
+    const std::vector<std::int64_t> extents = box.extents();
+    std::int64_t position = mine.begin - state.range.begin;
+    for (topology::Box& piece : topology::boxes_of_flat_range(
+             extents, topology::Interval{mine.begin - real.begin, mine.end - real.begin})) {
+        const std::int64_t elements = piece.elements();
+        for (std::size_t axis = 0; axis < piece.axes.size(); ++axis) { // from the shard's to global indices
+            piece.axes[axis].begin += box.axes[axis].begin;
+            piece.axes[axis].end += box.axes[axis].begin;
+        }
+        result.push_back({std::move(piece), state.tensors[static_cast<std::size_t>(kind)].flat(position, elements)});
+        position += elements;
+    }
+    return result;
 }
 
 } // namespace trireme::optimizer

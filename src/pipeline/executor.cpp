@@ -37,7 +37,8 @@ Executor::Executor(const model::StageSetup& stage, const topology::Placement& pl
         if (setup.has_head)
             head_ = number;
         Chunk chunk{model::Piece(stage, setup, plan), {}, {}, {}, {}, {}, {}, {}, {}};
-        const Shape hidden{stage.config.sequence, stage.micro_batch, stage.config.hidden};
+        const model::Dimensions d = model::dimensions(stage);
+        const Shape hidden{d.Ts, d.B, d.C};
         const auto plan_buffers = [&](const char* what, int count, std::vector<memory::Item>& items) {
             for (int i = 0; i < count; ++i)
                 items.push_back(plan.add(memory::Category::buffers,

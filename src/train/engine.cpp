@@ -20,6 +20,7 @@ model::StageSetup stage_setup(const EngineSetup& setup, const topology::Coordina
     stage.global_batch = setup.global_batch;
     stage.seed = setup.seed;
     stage.recompute = setup.recompute;
+    stage.sequence_parallel = setup.sequence_parallel;
     return stage;
 }
 
@@ -33,6 +34,13 @@ model::ParameterSetup parameter_setup(const EngineSetup& setup, const topology::
     parameters.weight_type = setup.type;
     parameters.gradient_type = statistics_type(setup.type);
     return parameters;
+}
+
+optimizer::OptimizerSetup optimizer_setup(const EngineSetup& setup) {
+    optimizer::OptimizerSetup result = setup.optimizer;
+    const bool part = setup.sequence_parallel == model::SequenceParallel::yes && setup.grid.tensor > 1;
+    result.seen = part ? optimizer::SeenSequence::part : optimizer::SeenSequence::whole;
+    return result;
 }
 
 topology::Schedule schedule_for(const EngineSetup& setup) {
@@ -63,7 +71,7 @@ struct Engine::Impl {
         TRIREME_ASSERT(groups.grid == setup.grid, "groups of ", groups.grid.text(), " for ",
                        setup.grid.text());
         if (setup.purpose == Purpose::train)
-            optimizer.emplace(setup.optimizer, parameters, plan);
+            optimizer.emplace(optimizer_setup(setup), parameters, setup.grid, groups.at, plan);
         comm::agree(*groups.world, [&] { arena.emplace(plan, backend); });
         parameters.bind(*arena);
         executor.bind(*arena, parameters, {&backend, groups.tensor.get()}, *groups.pipeline);
@@ -115,6 +123,8 @@ Engine::~Engine() = default;
 
 void Engine::initialise_weights() {
     impl_->parameters.initialise(impl_->setup.seed, impl_->backend);
+    if (impl_->optimizer)
+        impl_->optimizer->copy_master_from_weights();
 }
 
 StepReport Engine::train_step(pipeline::BatchSource& batches, double learning_rate) {

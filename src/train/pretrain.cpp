@@ -160,6 +160,8 @@ class Training {
         if (!optimizer)
             model.optimizer = nullptr;
         checkpoint::load(*checkpoint_, model);
+        if (!optimizer)
+            engine_->optimizer().copy_master_from_weights();
         engine_->optimizer().set_steps(state_.optimizer_steps);
         say(concat("resume    ", checkpoint_->string(), " (saved at ", loaded_layout_, "), loaded in ",
                    show_seconds(seconds_since(start)),
@@ -320,7 +322,6 @@ class Training {
         state.optimizer_steps = engine_->optimizer().steps();
         state.options = options::to_config(options_.values, options_.sources);
         state.layout = engine_->groups().grid.text();
-        state.has_optimizer = options_.checkpoint.save_optim;
         checkpoint::Model model = saved_model();
         if (!options_.checkpoint.save_optim)
             model.optimizer = nullptr;

@@ -76,10 +76,15 @@ struct TinyRun {
     }
 };
 
+// Every second layout has its optimizer state sharded and its sequence cut.
 train::EngineSetup setup_for(const topology::Grid& grid, DType type) {
     train::EngineSetup setup = test::tiny_setup();
     setup.grid = grid;
     setup.type = type;
+    if (grid.data > 1)
+        setup.optimizer.sharding = optimizer::Sharding::data_ranks;
+    if (grid.tensor > 1 && grid.pipeline > 1)
+        setup.sequence_parallel = model::SequenceParallel::yes;
     return setup;
 }
 

@@ -101,6 +101,25 @@ TEST(LayoutMatrix, LossesEqualOneRanks) {
                 }
 }
 
+// Sequence parallelism and a sharded optimizer state change who holds what, not the model.
+TEST(LayoutMatrix, SequenceParallelAndShardedState) {
+    for (const topology::Grid& grid : grids())
+        for (const bool sequence : {false, true})
+            for (const bool sharded : {false, true}) {
+                if (!(sequence && grid.tensor > 1) && !(sharded && grid.data > 1))
+                    continue;
+                train::EngineSetup setup = test::tiny_setup();
+                setup.grid = grid;
+                if (sequence)
+                    setup.sequence_parallel = model::SequenceParallel::yes;
+                if (sharded)
+                    setup.optimizer.sharding = optimizer::Sharding::data_ranks;
+                setup.recompute = kRecomputes[static_cast<std::size_t>(grid.pipeline + 2 * sequence) % kRecomputes.size()];
+                setup.micro_batch = sharded ? 2 : 1;
+                ASSERT_NO_FATAL_FAILURE(expect_reference_losses(setup, 1e-10));
+            }
+}
+
 TEST(LayoutMatrix, Fp32LossesEqualOneRanks) {
     for (const topology::Grid& grid : grids()) {
         train::EngineSetup setup = test::tiny_setup();

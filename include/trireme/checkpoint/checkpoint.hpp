@@ -5,7 +5,8 @@
 //     view for people SAVE/iter_0001000/stage_000.h5             parameters and moments of pipeline stage 0,
 //     written by its ranks together
 //
-// In each stage file: /parameters/NAME, /first_moment/NAME, /second_moment/NAME, datasets of the catalogue's
+// In each stage file: /parameters/NAME, /first_moment/NAME, /second_moment/NAME and, where weights are
+// narrower than fp32, /master_weights/NAME: datasets of the catalogue's
 // global shape, without padding. A checkpoint is written as SAVE/iter_0001000.partial and renamed when all of
 // it is on disk. docs/checkpoint-format.md says it all.
 #pragma once
@@ -31,6 +32,7 @@ struct State {
     std::uint64_t seed = 0;             // of dropout
     std::string options;                // `name = value` lines, as --config reads them
     std::string layout;                 // "TP 2 x PP 2 x DP 1": for messages
+    bool has_master_weights = false; // fp32 weights beside narrower ones
     bool has_optimizer = true;          // moments are in it
 };
 

@@ -42,11 +42,11 @@ class Piece {
 
     // Before the micro-batches of a step or an evaluation.
     void begin();
-    // Where the input of a micro-batch is to be received: [T, B, C]. Not for a piece with the embedding.
+    // Where the input of a micro-batch is to be received: [Ts, B, C]. Not for a piece with the embedding.
     Tensor input(std::int64_t micro_batch) const;
-    // output [T, B, C]; undefined for a piece with the head.
+    // output [Ts, B, C]; undefined for a piece with the head.
     void forward(const MicroBatch& batch, Mode mode, Tensor output);
-    // grad [T, B, C]: the gradient of the output (anything for a piece with the head) becomes that of the
+    // grad [Ts, B, C]: the gradient of the output (anything for a piece with the head) becomes that of the
     // input. Adds to the main gradients.
     void backward(std::int64_t micro_batch, std::int64_t first_sample, Tensor grad);
 

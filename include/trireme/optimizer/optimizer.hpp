@@ -1,10 +1,16 @@
-// From main gradients to new weights: reduction over data ranks, sum of the two copies of tied embeddings,
-// norm with each logical parameter counted once, clipping, AdamW. The moments live in flat buffers, bucket by
-// bucket, like the weights.
+// From main gradients to new weights: reduction over data ranks, sums over the ranks that saw a part, norm with
+// each logical parameter counted once, clipping, AdamW.
+//
+// The state (fp32 master weights where weights are narrower, both moments) lives in flat buffers, bucket by
+// bucket, like the weights. Sharded (ZeRO-1, Rajbhandari et al. 2020), data rank r of D keeps elements
+// [r, r + 1) * length / D of each bucket: gradients are reduce-scattered to it and updated weights gathered from
+// it. Bucket lengths divide by D, whatever D is.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "trireme/backend/backend.hpp"
@@ -16,49 +22,82 @@
 
 namespace trireme::optimizer {
 
+enum class Sharding : std::uint8_t { none, data_ranks };
+// Whether tensor ranks see whole sequences, so that gradients of what they all hold are equal, or parts, so that
+// these gradients are to be summed.
+enum class SeenSequence : std::uint8_t { whole, part };
+
 struct OptimizerSetup {
     double beta1 = 0.9;
     double beta2 = 0.999;
     double epsilon = 1e-8;
     double weight_decay = 0.01; // of parameters that decay
     double clip_norm = 1.0;     // 0: no clipping
+    Sharding sharding = Sharding::none;
+    SeenSequence seen = SeenSequence::whole;
 };
 
 struct StepResult {
     double gradient_norm = 0; // before clipping
-    bool updated = false;     // not, if the norm is not finite: then weights and moments are as before
+    bool updated = false;     // not, if the norm is not finite: then weights and state are as before
+};
+
+// The tensors of the state. master_weights only where weights are narrower than main gradients.
+enum class StateKind : std::uint8_t { master_weights, first_moment, second_moment };
+inline constexpr int kStateKinds = 3;
+inline constexpr std::array<StateKind, kStateKinds> kAllStateKinds{
+    StateKind::master_weights, StateKind::first_moment, StateKind::second_moment};
+
+// A box of a logical parameter and its elements in this rank's state, row-major.
+struct StatePart {
+    topology::Box box;
+    Tensor tensor; // flat
 };
 
 class Optimizer : public model::StepHooks {
   public:
-    Optimizer(const OptimizerSetup& setup, const model::Parameters& parameters, memory::Plan& plan);
+    Optimizer(const OptimizerSetup& setup, const model::Parameters& parameters, const topology::Grid& grid,
+              const topology::Coordinates& at, memory::Plan& plan);
     void bind(const memory::Arena& arena, backend::Backend& backend, const comm::ProcessGroups& groups);
+
+    // The weights have been set: master weights follow.
+    void copy_master_from_weights();
 
     // Before the micro-batches of a step: main gradients become zero.
     void begin();
     // Sums the chunk's main gradients over data ranks.
     void gradients_complete(int chunk) override;
-    // `gradient_scale` multiplies the gradients first (1 unless tokens are masked). Collective over the
-    // model.
+    // `gradient_scale` multiplies the gradients first (1 unless tokens are masked). Collective over the world.
     StepResult step(double learning_rate, double gradient_scale);
 
-    // First and second moments of one parameter, in its shard's shape; for checkpoints.
-    Tensor first_moment(const model::HeldParameter& held) const;
-    Tensor second_moment(const model::HeldParameter& held) const;
-    // Good steps so far (Adam's bias correction counts them); saved and restored with the moments.
+    bool has(StateKind kind) const { return kind != StateKind::master_weights || has_master_; }
+    bool sharded() const { return setup_.sharding == Sharding::data_ranks; }
+    // What this rank keeps of one parameter's state: all of its shard, or the part in its range.
+    std::vector<StatePart> parts(const model::HeldParameter& held, StateKind kind) const;
+
+    // Good steps so far (Adam's bias correction counts them); saved and restored with the state.
     std::int64_t steps() const { return steps_; }
     void set_steps(std::int64_t steps) { steps_ = steps; }
 
   private:
+    // The state of one bucket: elements `range` of it.
+    struct State {
+        topology::Interval range;
+        std::array<memory::Item, kStateKinds> items;
+        std::array<Tensor, kStateKinds> tensors; // [range.size()]
+    };
     bool counted(const model::Bucket& bucket) const;
+    Tensor owned_gradients(std::size_t bucket) const;
+    Tensor owned_weights(std::size_t bucket) const;
+    double squared_norm();
     void update_bucket(std::size_t bucket, double learning_rate);
 
     OptimizerSetup setup_;
     const model::Parameters& parameters_;
+    bool has_master_;
     backend::Backend* backend_ = nullptr;
     const comm::ProcessGroups* groups_ = nullptr;
-    std::vector<memory::Item> first_items_, second_items_;
-    std::vector<Tensor> first_, second_; // [elements of the bucket]
+    std::vector<State> states_; // of buckets
     memory::Item norm_item_, factor_item_;
     Tensor squared_norm_, factor_; // [1] f64
     std::int64_t steps_ = 0;

@@ -56,7 +56,7 @@ class Executor {
     struct Chunk {
         model::Piece piece;
         std::vector<memory::Item> output_items, gradient_items;
-        std::vector<Tensor> outputs, gradients; // [T, B, C]
+        std::vector<Tensor> outputs, gradients; // [Ts, B, C]
         std::vector<comm::Request> output_sends, gradient_sends;
         std::vector<comm::Request> input_receives;    // by input slot
         std::vector<comm::Request> gradient_receives; // by gradient buffer

@@ -29,7 +29,8 @@ struct EngineSetup {
     std::int64_t global_batch = 1;
     std::uint64_t seed = 1234;
     model::Recompute recompute;
-    optimizer::OptimizerSetup optimizer;
+    model::SequenceParallel sequence_parallel = model::SequenceParallel::no;
+    optimizer::OptimizerSetup optimizer; // `seen` follows from the layout
     Purpose purpose = Purpose::train;
 
     std::int64_t micro_batches() const {
