@@ -126,7 +126,9 @@ Resolved resolve(const Parsed& parsed, const Environment& environment) {
                        .pipeline_parallel = v.pipeline_model_parallel_size,
                        .data_parallel = environment.ranks /
                                         (v.tensor_model_parallel_size * v.pipeline_model_parallel_size),
-                       .schedule = choose(v.pipeline_schedule, kSchedules)};
+                       .schedule = choose(v.pipeline_schedule, kSchedules),
+                       .sequence_parallel = v.sequence_parallel,
+                       .distributed_optimizer = v.use_distributed_optimizer};
     resolved.model = model_of(v);
     resolved.recompute = recompute_of(v);
     resolved.recompute_num_layers = v.recompute_num_layers.value_or(0);
@@ -157,6 +159,10 @@ Resolved resolve(const Parsed& parsed, const Environment& environment) {
     resolved.values = v;
     resolved.sources = check.sources;
     resolved.notes = parsed.notes;
+    if (v.sequence_parallel && v.tensor_model_parallel_size == 1)
+        resolved.notes.push_back("--sequence-parallel changes nothing at TP 1");
+    if (v.use_distributed_optimizer && resolved.layout.data_parallel == 1)
+        resolved.notes.push_back("--use-distributed-optimizer changes nothing at DP 1");
     return resolved;
 }
 

@@ -64,6 +64,12 @@ void check_layout(Checker& check) {
                               ": the width must be a multiple of it"),
                        {"ffn-hidden-size", kTp},
                        concat("--ffn-hidden-size ", nearest_multiples(*v.ffn_hidden_size, tp)));
+    if (check.sound({"sequence-parallel", "seq-length"}) && v.sequence_parallel && v.seq_length &&
+        *v.seq_length % tp != 0)
+        check.complain(concat("a sequence of ", *v.seq_length, " cannot be cut over TP ", tp,
+                              ": with --sequence-parallel it must be a multiple of it"),
+                       {"sequence-parallel", "seq-length", kTp},
+                       concat("--seq-length ", nearest_multiples(*v.seq_length, tp)));
     if (check.sound({"num-layers"}) && v.num_layers && *v.num_layers < pp)
         check.complain(
             concat(*v.num_layers, " layers do not fill ", pp, " pipeline stages: each needs a layer"),

@@ -27,6 +27,14 @@ std::vector<Row> layout_rows() {
          .choices = {"1f1b", "gpipe"},
          .help = "order of forward and backward passes on a stage",
          .commands = kOnlyPretrain},
+        {.name = "sequence-parallel",
+         .field = &Values::sequence_parallel,
+         .help = "between tensor-parallel regions each rank of a group holds its part of the sequence: less "
+                 "activation memory at TP > 1"},
+        {.name = "use-distributed-optimizer",
+         .field = &Values::use_distributed_optimizer,
+         .help = "optimizer state is cut over data-parallel ranks (ZeRO-1) instead of held by each",
+         .commands = kOnlyPretrain},
     };
 }
 

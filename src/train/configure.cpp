@@ -78,6 +78,10 @@ EngineSetup engine_setup(const options::Resolved& options, std::int64_t vocabula
     setup.global_batch = options.batch.global_batch_size;
     setup.seed = options.training.seed;
     setup.recompute = recompute(options);
+    if (options.layout.sequence_parallel)
+        setup.sequence_parallel = model::SequenceParallel::yes;
+    if (options.layout.distributed_optimizer)
+        setup.optimizer.sharding = optimizer::Sharding::data_ranks;
     setup.optimizer.beta1 = options.optimizer.adam_beta1;
     setup.optimizer.beta2 = options.optimizer.adam_beta2;
     setup.optimizer.epsilon = options.optimizer.adam_eps;

@@ -40,6 +40,8 @@ struct Resolved {
         std::int64_t pipeline_parallel = 1;
         std::int64_t data_parallel = 1;
         PipelineSchedule schedule = PipelineSchedule::one_forward_one_backward;
+        bool sequence_parallel = false;
+        bool distributed_optimizer = false; // ZeRO-1
     } layout;
 
     struct Model {

@@ -104,7 +104,7 @@ TEST(OptionParsing, NamesOfMegatronThatAreNotTaken) {
     EXPECT_EQ(only_problem("--rampup-batch-size 16 16 1000"),
               "--rampup-batch-size is not in this version of trireme: the batch size is constant\n"
               "--rampup-batch-size 16 16 1000 (command line)");
-    for (const char* name : {"--bf16", "--fp16", "--sequence-parallel", "--use-distributed-optimizer",
+    for (const char* name : {"--bf16", "--fp16",
                              "--overlap-grad-reduce", "--untie-embeddings-and-output-weights"})
         EXPECT_EQ(parse_line(name).problems.size(), 1U) << name;
 }
