@@ -8,7 +8,8 @@
 // W_s + k, the time 2 (W_s + k) + 2 s + 1. Every input then lies before its use as long as a group has at
 // least p micro-batches. A remainder of fewer as a last group, as Megatron's rule would have it, breaks that:
 // a micro-batch needs p forwards to come around, but its next chunk is due after fewer. So what is left over
-// joins the groups. A single small group has run all chunks but the last before any backward is due.
+// joins the groups. A single small group has run all chunks but the last before any backward is due. (That
+// the transfers' buffers suffice too is the checker's part.)
 //
 // With equal pieces and no transfer time the step takes, in forwards and backwards of a piece, m v + p - 1
 // for m >= p: a bubble of (p - 1) / (m v + p - 1). With m < p each micro-batch passes the pieces as under

@@ -122,8 +122,8 @@ Timeline simulate(const Schedule& schedule, const std::vector<std::vector<PieceC
 //     stage 0  01..aa2bb.cc
 //     stage 1  .0aa1bb2cc..
 std::string draw_text(const Timeline& timeline, double seconds_per_column);
-// An SVG Gantt chart for people: a row a stage, a numbered box a compute, colours for what it does, shades for
-// chunks, the axis of time, a legend, and how much each stage idles.
+// An SVG Gantt chart for people: a row a stage, a numbered box a compute, colours for what it does, shades
+// for chunks, the axis of time, a legend, and how much each stage idles.
 std::string draw_svg(const Schedule& schedule, const Timeline& timeline);
 
 } // namespace trireme::topology
