@@ -58,7 +58,7 @@ struct Piece::Impl {
     Machinery machinery;
 
     std::vector<Slot<Item>> slot_items;
-    std::vector<Item> input_items; // of the first layer: one more than slots
+    std::vector<Item> input_items; // of the first layer: more than slots
     LayerGradients<Item> gradient_items;
     std::vector<Slot<Tensor>> slots;
     std::vector<Tensor> first_inputs;
@@ -75,7 +75,7 @@ struct Piece::Impl {
             head.emplace(stage);
         for (int number = 0; number < setup.in_flight; ++number)
             slot_items.push_back(plan_slot(plan, concat("chunk ", setup.chunk, " micro-batch ", number)));
-        const int inputs = setup.has_embedding ? setup.in_flight : setup.in_flight + 1;
+        const int inputs = setup.has_embedding ? setup.in_flight : setup.inputs;
         for (int number = 0; number < inputs; ++number)
             input_items.push_back(plan_hidden(plan, concat("chunk ", setup.chunk, " input ", number)));
         gradient_items = layers.front().plan_gradients(plan);

@@ -26,14 +26,21 @@ Executor::Executor(const model::StageSetup& stage, const topology::Placement& pl
                    topology::Schedule schedule, memory::Plan& plan)
     : stage_(stage), schedule_(std::move(schedule)) {
     const int here = stage.at.pipeline, stages = placement.stages(), chunks = placement.chunks();
+    if (stages == 1 && chunks > 1)
+        throw Error(ErrorCategory::usage, concat("one pipeline stage cannot execute ", chunks, " chunks"),
+                    {"try: --pipeline-model-parallel-size 2 or more, or leave "
+                     "--num-layers-per-virtual-pipeline-stage out"});
     for (int number = 0; number < chunks; ++number) {
         model::PieceSetup setup;
         setup.layers = placement.layers[static_cast<std::size_t>(here)][static_cast<std::size_t>(number)];
         setup.has_embedding = here == 0 && number == 0;
         setup.has_head = here == stages - 1 && number == chunks - 1;
         setup.chunk = number;
-        setup.in_flight =
-            schedule_.in_flight[static_cast<std::size_t>(here)][static_cast<std::size_t>(number)];
+        const auto bound = [&](const std::vector<std::vector<int>>& bounds) {
+            return bounds[static_cast<std::size_t>(here)][static_cast<std::size_t>(number)];
+        };
+        setup.in_flight = bound(schedule_.in_flight);
+        setup.inputs = bound(schedule_.inputs_held);
         if (setup.has_head)
             head_ = number;
         Chunk chunk{model::Piece(stage, setup, plan), {}, {}, {}, {}, {}, {}, {}, {}};
@@ -47,7 +54,8 @@ Executor::Executor(const model::StageSetup& stage, const topology::Placement& pl
         if (!setup.has_head)
             plan_buffers("output", topology::kSendBuffers, chunk.output_items);
         const bool alone = setup.has_embedding && setup.has_head;
-        plan_buffers("gradient", alone ? 1 : topology::kSendBuffers + 2, chunk.gradient_items);
+        plan_buffers("gradient", alone ? 1 : topology::kSendBuffers + bound(schedule_.gradients_held),
+                     chunk.gradient_items);
         chunks_.push_back(std::move(chunk));
     }
 }
@@ -64,7 +72,7 @@ void Executor::bind(const memory::Arena& arena, const model::Parameters& paramet
         chunk.output_sends.resize(chunk.outputs.size());
         chunk.gradient_sends.resize(chunk.gradients.size());
         chunk.gradient_receives.resize(chunk.gradients.size());
-        chunk.input_receives.resize(static_cast<std::size_t>(chunk.piece.setup().in_flight) + 1);
+        chunk.input_receives.resize(static_cast<std::size_t>(chunk.piece.setup().inputs));
     }
 }
 

@@ -75,16 +75,22 @@ Schedule make_schedule(ScheduleKind kind, int stages, int micro_batches, int chu
         throw Error(ErrorCategory::usage,
                     concat("the ", name(kind), " schedule runs one model chunk a stage, not ", chunks),
                     {"try: the interleaved schedule, or leave --num-layers-per-virtual-pipeline-stage out"});
+    const auto complete = [&](const ComputeOrder& order, int group = 1) {
+        return with_transfers(kind, stages, micro_batches, chunks, order, Passes::forward_and_backward,
+                              group);
+    };
     switch (kind) {
     case ScheduleKind::gpipe:
-        return with_transfers(kind, stages, micro_batches, chunks, gpipe_order(stages, micro_batches));
+        return complete(gpipe_order(stages, micro_batches));
     case ScheduleKind::one_f_one_b:
-        return with_transfers(kind, stages, micro_batches, chunks, one_f_one_b_order(stages, micro_batches));
-    default:
-        throw Error(
-            ErrorCategory::usage, concat("the pipeline schedule ", name(kind), " is not available yet"),
-            {"try: --pipeline-schedule 1f1b or gpipe, without --num-layers-per-virtual-pipeline-stage"});
+        return complete(one_f_one_b_order(stages, micro_batches));
+    case ScheduleKind::interleaved:
+        return complete(interleaved_order(stages, micro_batches, chunks),
+                        largest_group(stages, micro_batches));
+    case ScheduleKind::zb_h1:
+        return complete(zb_h1_order(stages, micro_batches));
     }
+    throw Error(ErrorCategory::internal, concat("no schedule has the number ", static_cast<int>(kind)));
 }
 
 } // namespace trireme::topology

@@ -29,14 +29,16 @@ std::size_t index(int n) {
 void check_numbers(const Schedule& schedule) {
     if (schedule.stages < 1 || schedule.micro_batches < 1 || schedule.chunks < 1)
         violation(schedule, "a count below one");
-    if (schedule.ranks.size() != index(schedule.stages) ||
-        schedule.in_flight.size() != index(schedule.stages))
-        violation(schedule,
-                  concat(schedule.ranks.size(), " lists and ", schedule.in_flight.size(), " bounds"));
+    if (schedule.ranks.size() != index(schedule.stages))
+        violation(schedule, concat(schedule.ranks.size(), " lists"));
+    for (const auto* bounds : {&schedule.in_flight, &schedule.inputs_held, &schedule.gradients_held})
+        if (bounds->size() != index(schedule.stages))
+            violation(schedule, concat(bounds->size(), " stages have bounds"));
     for (int s = 0; s < schedule.stages; ++s) {
-        if (schedule.in_flight[index(s)].size() != index(schedule.chunks))
-            violation(schedule,
-                      concat("stage ", s, " bounds ", schedule.in_flight[index(s)].size(), " chunks"));
+        for (const auto* bounds : {&schedule.in_flight, &schedule.inputs_held, &schedule.gradients_held})
+            if ((*bounds)[index(s)].size() != index(schedule.chunks))
+                violation(schedule,
+                          concat("stage ", s, " has bounds of ", (*bounds)[index(s)].size(), " chunks"));
         for (const Instruction& i : schedule.ranks[index(s)]) {
             const bool is_micro_batch = i.op == Op::reduce_gradients
                                             ? i.micro_batch == -1
@@ -76,19 +78,20 @@ class RankState {
     [[noreturn]] void wrong(const Instruction& instruction, const std::string& why) const {
         violation(schedule_, concat("stage ", stage_, ", ", text(instruction), ": ", why));
     }
-    void require(bool holds, const Instruction& instruction, const std::string& why) const {
+    // The text is put together only when it is needed: a sweep over all counts meets millions of rules.
+    template <class... Parts>
+    void require(bool holds, const Instruction& instruction, const Parts&... why) const {
         if (!holds)
-            wrong(instruction, why);
+            wrong(instruction, concat(why...));
     }
 
     void take(const Instruction& i) {
         Counts& chunk = counts_[index(i.chunk)];
         const Piece piece{stage_, i.chunk};
-        const int bound = schedule_.in_flight[index(stage_)][index(i.chunk)];
         const int m = i.micro_batch;
         if (i.op != Op::reduce_gradients) {
             const int expected = gives_input_gradient(i.op) ? chunk.differentiated() : chunk.of(i.op);
-            require(m == expected, i, concat("micro-batch ", expected, " is next"));
+            require(m == expected, i, "micro-batch ", expected, " is next");
         }
         if (is_compute(i.op) && has_pending_)
             wrong(i, concat("comes before ", text(pending_)));
@@ -96,20 +99,15 @@ class RankState {
         switch (i.op) {
         case Op::receive_forward:
             require(receives(Op::forward, piece, schedule_.stages, schedule_.chunks), i, "nobody sends it");
-            require(m <= chunk.of(Op::forward) + 1, i, "more than one receive posted ahead");
-            require(m - finished(chunk) <= bound, i,
-                    concat("no input slot is free: micro-batch ", finished(chunk),
-                           " is not finished, the bound is ", bound));
+            require_slot(i, chunk, schedule_.inputs_held, "input");
             break;
         case Op::receive_backward:
             require(receives(Op::backward, piece, schedule_.stages, schedule_.chunks), i, "nobody sends it");
-            require(m <= chunk.differentiated() + 1, i, "more than one receive posted ahead");
             require(m < chunk.of(Op::forward), i, "comes before its forward");
+            require_slot(i, chunk, schedule_.gradients_held, "gradient");
             break;
         case Op::forward:
-            require(m - finished(chunk) < bound, i,
-                    concat("no activation slot is free: micro-batch ", finished(chunk),
-                           " is not finished, the bound is ", bound));
+            require_slot(i, chunk, schedule_.in_flight, "activation");
             require_input(i, Op::receive_forward);
             if (schedule_.stages == 1 && i.chunk > 0)
                 require(m < counts_[index(i.chunk - 1)].of(Op::forward), i,
@@ -121,6 +119,7 @@ class RankState {
                     "both whole and halved backwards");
             require(m < chunk.of(Op::forward), i, "comes before its forward");
             require_input(i, Op::receive_backward);
+            require_slot(i, chunk, schedule_.gradients_held, "gradient");
             if (schedule_.stages == 1 && i.chunk + 1 < schedule_.chunks)
                 require(m < counts_[index(i.chunk + 1)].differentiated(), i,
                         "comes before that of the chunk after");
@@ -135,8 +134,8 @@ class RankState {
             break;
         case Op::reduce_gradients:
             require(chunk.of(i.op) == 0, i, "comes twice");
-            require(finished(chunk) == schedule_.micro_batches, i,
-                    concat("only ", finished(chunk), " micro-batches are finished"));
+            require(finished(chunk) == schedule_.micro_batches, i, "only ", finished(chunk),
+                    " micro-batches are finished");
             break;
         }
         ++chunk.done[static_cast<std::size_t>(i.op)];
@@ -149,6 +148,14 @@ class RankState {
     void require_input(const Instruction& i, Op receive) const {
         if (receives(i.op, {stage_, i.chunk}, schedule_.stages, schedule_.chunks))
             require(i.micro_batch < counts_[index(i.chunk)].of(receive), i, "its receive is not posted");
+    }
+
+    // With slots used round-robin, that of this micro-batch is free.
+    void require_slot(const Instruction& i, const Counts& chunk, const std::vector<std::vector<int>>& bounds,
+                      const char* kind) const {
+        const int bound = bounds[index(stage_)][index(i.chunk)];
+        require(i.micro_batch - finished(chunk) < bound, i, "no ", kind, " slot is free: micro-batch ",
+                finished(chunk), " is not finished, the bound is ", bound);
     }
 
     void finish() const {

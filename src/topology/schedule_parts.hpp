@@ -15,10 +15,19 @@ using ComputeOrder = std::vector<std::vector<Instruction>>;
 
 ComputeOrder gpipe_order(int stages, int micro_batches);
 ComputeOrder one_f_one_b_order(int stages, int micro_batches);
+ComputeOrder interleaved_order(int stages, int micro_batches, int chunks);
+ComputeOrder zb_h1_order(int stages, int micro_batches);
 ComputeOrder forward_order(int stages, int micro_batches, int chunks);
 
+// Micro-batches that interleaved_order() sends around together, at most: p, or a few more where they are no
+// multiple of p.
+int largest_group(int stages, int micro_batches);
+
+// group: micro-batches that follow each other through a chunk before the first of them comes around the ring
+// to the next chunk; with more than p of them it arrives before it is due, and its receive must be posted.
 Schedule with_transfers(ScheduleKind kind, int stages, int micro_batches, int chunks,
-                        const ComputeOrder& order, Passes passes = Passes::forward_and_backward);
+                        const ComputeOrder& order, Passes passes = Passes::forward_and_backward,
+                        int group = 1);
 
 // A chunk on a stage. Model order is chunk-major: all stages of chunk 0, then all of chunk 1, ...
 struct Piece {

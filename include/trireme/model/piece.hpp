@@ -1,7 +1,7 @@
 // A piece of the model: the layers of one chunk of one pipeline stage, with the embedding before the first
 // and the head after the last. It owns the layout of activations: one slot of kept activations for each
-// micro-batch in flight, used round-robin, and one more input than slots, since a receive fills the next
-// input while the slots are still full.
+// micro-batch in flight, used round-robin, and more inputs than slots, since receives fill inputs while
+// the slots are still full.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,8 @@ struct PieceSetup {
     bool has_embedding = false;
     bool has_head = false;
     int chunk = 0;
-    int in_flight = 1;
+    int in_flight = 1; // slots of activations
+    int inputs = 2;    // slots of inputs, filled ahead by receives; a piece with the embedding has in_flight
 };
 
 // One micro-batch as the data layer gives it; host memory. Only the pieces that need them read them.

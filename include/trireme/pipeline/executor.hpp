@@ -2,9 +2,9 @@
 // receives as the instruction list of this rank says, and nothing else. It owns the pieces and the transfer
 // buffers.
 //
-// Buffers of a chunk: kSendBuffers outputs for sends in flight, and kSendBuffers + 2 gradient buffers: a
-// gradient is received into one, flows back through the layers in place, and is sent on from it. A buffer is
-// used again only after its send is done.
+// Buffers of a chunk: kSendBuffers outputs for sends in flight, and kSendBuffers more gradient buffers than
+// the schedule's bound: a gradient is received into one, flows back through the layers in place, and is sent
+// on from it. A buffer is used again only after its send is done.
 #pragma once
 
 #include <cstdint>

@@ -17,8 +17,8 @@ struct Interval {
     bool operator==(const Interval&) const = default;
 };
 
-// Part `index` of `parts` equal parts of [0, extent) cut at multiples of ceil(padded / parts), clipped to extent:
-// a vocabulary of 10 over 4 ranks padded to 12 gives [0,3) [3,6) [6,9) [9,10).
+// Part `index` of `parts` equal parts of [0, extent) cut at multiples of ceil(padded / parts), clipped to
+// extent: a vocabulary of 10 over 4 ranks padded to 12 gives [0,3) [3,6) [6,9) [9,10).
 Interval part(std::int64_t extent, std::int64_t padded, int parts, int index);
 
 Interval intersect(const Interval& a, const Interval& b);
@@ -37,10 +37,10 @@ struct Box {
 
 Box intersect(const Box& a, const Box& b);
 
-// A run [flat.begin, flat.end) of the row-major elements of a tensor of `shape`, as disjoint boxes in ascending order
-// (at most 2 * rank - 1 of them), with no box split that need not be. This is how a flat ZeRO-1 range of a bucket
-// becomes hyperslabs of logical tensors. Example: shape [4, 3], flat [2, 8) -> [0,1) x [2,3), [1,2) x [0,3) merged with
-// nothing, [2,3) x [0,2).
+// A run [flat.begin, flat.end) of the row-major elements of a tensor of `shape`, as disjoint boxes in
+// ascending order (at most 2 * rank - 1 of them), with no box split that need not be. This is how a flat
+// ZeRO-1 range of a bucket becomes hyperslabs of logical tensors. Example: shape [4, 3], flat [2, 8) -> [0,1)
+// x [2,3), [1,2) x [0,3) merged with nothing, [2,3) x [0,2).
 std::vector<Box> boxes_of_flat_range(std::span<const std::int64_t> shape, const Interval& flat);
 
 } // namespace trireme::topology

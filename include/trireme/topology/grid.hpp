@@ -1,6 +1,8 @@
-// The process grid: how world ranks are arranged in tensor, data and pipeline parallelism. Pure integers, no MPI.
+// The process grid: how world ranks are arranged in tensor, data and pipeline parallelism. Pure integers, no
+// MPI.
 //
-// The order is tensor fastest, then data, then pipeline (Megatron-LM's default), e.g. 8 ranks at TP 2 x PP 2 x DP 2:
+// The order is tensor fastest, then data, then pipeline (Megatron-LM's default), e.g. 8 ranks at TP 2 x PP 2
+// x DP 2:
 //
 //     rank      0 1 2 3 4 5 6 7
 //     tensor    0 1 0 1 0 1 0 1        tensor group of rank 5:   4 5
@@ -36,7 +38,8 @@ struct Grid {
     std::vector<int> pipeline_group(int rank) const;
     // All ranks of one pipeline stage (tensor x data): they write one checkpoint file together.
     std::vector<int> stage_group(int rank) const;
-    // First and last stage of the pipeline group of `rank` (one rank if there is one stage): they share tied embeddings.
+    // First and last stage of the pipeline group of `rank` (one rank if there is one stage): they share tied
+    // embeddings.
     std::vector<int> embedding_group(int rank) const;
 
     std::string text() const; // "TP 2 x PP 2 x DP 2"

@@ -60,15 +60,15 @@ TEST(Schedules, CheckerAcceptsEveryStageAndMicroBatchCount) {
 
 TEST(Schedules, InFlightIsTheClosedForm) {
     for (int stages = 1; stages <= 16; ++stages)
-        for (int micro_batches = 1; micro_batches <= 64; ++micro_batches)
+        for (int micro_batches = 1; micro_batches <= 64; ++micro_batches) {
+            const Schedule gpipe = make_schedule(ScheduleKind::gpipe, stages, micro_batches, 1);
+            const Schedule plain = make_schedule(ScheduleKind::one_f_one_b, stages, micro_batches, 1);
             for (int s = 0; s < stages; ++s) {
                 const auto stage = static_cast<std::size_t>(s);
-                EXPECT_EQ(make_schedule(ScheduleKind::gpipe, stages, micro_batches, 1).in_flight.at(stage),
-                          std::vector{micro_batches});
-                EXPECT_EQ(
-                    make_schedule(ScheduleKind::one_f_one_b, stages, micro_batches, 1).in_flight.at(stage),
-                    std::vector{std::min(stages - s, micro_batches)});
+                ASSERT_EQ(gpipe.in_flight.at(stage), std::vector{micro_batches});
+                ASSERT_EQ(plain.in_flight.at(stage), std::vector{std::min(stages - s, micro_batches)});
             }
+        }
 }
 
 TEST(Schedules, BubbleIsTheClosedFormForEqualStages) {
@@ -149,6 +149,7 @@ TEST(Schedules, BadNumbersAreUsageErrors) {
     EXPECT_EQ(category(ScheduleKind::gpipe, 1, 0, 1), ErrorCategory::usage);
     EXPECT_EQ(category(ScheduleKind::one_f_one_b, 2, 4, 0), ErrorCategory::usage);
     EXPECT_EQ(category(ScheduleKind::one_f_one_b, 2, 4, 2), ErrorCategory::usage);
+    EXPECT_EQ(category(ScheduleKind::interleaved, 2, 4, 0), ErrorCategory::usage);
 }
 
 TEST(DrawText, WorkedExamplesOfTheComments) {

@@ -136,20 +136,27 @@ TEST(Simulate, IsTheLongestPathForUnevenCosts) {
     const auto draw = [&](int most) {
         return static_cast<double>(random() % static_cast<unsigned>(64 * most)) / 64;
     };
-    for (const ScheduleKind kind : {ScheduleKind::gpipe, ScheduleKind::one_f_one_b})
-        for (const int stages : {1, 2, 3, 4, 7})
-            for (const int micro_batches : {1, 2, 3, 5, 8, 13}) {
-                const Schedule schedule = make_schedule(kind, stages, micro_batches, 1);
-                for (const int slowest_transfer : {0, 1, 4}) {
-                    Costs costs(static_cast<std::size_t>(stages));
-                    for (auto& stage : costs)
-                        stage.push_back(
-                            {draw(4), draw(4), draw(4), slowest_transfer > 0 ? draw(slowest_transfer) : 0});
-                    SCOPED_TRACE(concat(name(kind), " ", stages, " stages ", micro_batches,
-                                        " micro-batches transfer ", slowest_transfer));
-                    expect_longest_path(schedule, costs);
-                }
-            }
+    const auto expect_for = [&](const Schedule& schedule) {
+        for (const int slowest_transfer : {0, 1, 4}) {
+            Costs costs(static_cast<std::size_t>(schedule.stages));
+            for (auto& stage : costs)
+                for (int c = 0; c < schedule.chunks; ++c)
+                    stage.push_back(
+                        {draw(4), draw(4), draw(4), slowest_transfer > 0 ? draw(slowest_transfer) : 0});
+            SCOPED_TRACE(concat(name(schedule.kind), " ", schedule.stages, " stages ", schedule.micro_batches,
+                                " micro-batches ", schedule.chunks, " chunks transfer ", slowest_transfer));
+            expect_longest_path(schedule, costs);
+        }
+    };
+    for (const int stages : {1, 2, 3, 4, 7})
+        for (const int micro_batches : {1, 2, 3, 5, 8, 13}) {
+            for (const ScheduleKind kind :
+                 {ScheduleKind::gpipe, ScheduleKind::one_f_one_b, ScheduleKind::zb_h1})
+                expect_for(make_schedule(kind, stages, micro_batches, 1));
+            if (stages > 1)
+                for (const int chunks : {2, 3})
+                    expect_for(make_schedule(ScheduleKind::interleaved, stages, micro_batches, chunks));
+        }
 }
 
 // Two stages, transfers of half a forward, worked by hand: F0 [0,1] arrives 1.5; stage 1 runs F0 [1.5,2.5],
