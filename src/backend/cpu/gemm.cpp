@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <limits>
 #include <sstream>
 #include <string_view>
@@ -77,9 +78,11 @@ bool slower_than_this_cpu([[maybe_unused]] std::string_view core) {
     return false;
 #endif
 }
-constexpr std::string_view kSlowCoreNote = "; note: this processor has AVX-512, but OpenBLAS runs kernels "
-                                           "without it, at about half the speed in fp32: unset "
-                                           "OPENBLAS_CORETYPE, or set it to SkylakeX";
+std::string slow_core_note() {
+    return concat("; note: kernels without this processor's AVX-512, up to twice as slow: ",
+                  std::getenv("OPENBLAS_CORETYPE") != nullptr ? "unset OPENBLAS_CORETYPE"
+                                                              : "try OPENBLAS_CORETYPE=SkylakeX");
+}
 
 } // namespace
 
@@ -131,7 +134,7 @@ std::string blas_description() {
     std::string library, version;
     config >> library >> version;
     const std::string_view core = openblas_get_corename();
-    return concat(library, " ", version, " (", core, ")", slower_than_this_cpu(core) ? kSlowCoreNote : "");
+    return concat(library, " ", version, " (", core, ")", slower_than_this_cpu(core) ? slow_core_note() : "");
 }
 
 } // namespace trireme::backend
