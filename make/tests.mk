@@ -1,10 +1,10 @@
 # Test programs: tests/unit/**/*.cpp become one program without MPI; every tests/{oracle,layout,fault}/NAME_test.cpp
-# becomes a program of its own, tests/bench/NAME_bench.cpp likewise. A first line `// ranks: 1 2 4` makes it an MPI
-# test: it is linked with tests/support/mpi_main.cpp and started on each of these numbers of ranks. Everything else in
-# tests/support is linked into all of them. scripts/run_tests.sh runs them.
+# becomes a program of its own, tests/bench/NAME.cpp likewise (started by tests/bench/*_bench.sh). A first line
+# `// ranks: 1 2 4` makes it an MPI test: it is linked with tests/support/mpi_main.cpp and started on each of these numbers
+# of ranks. Everything else in tests/support is linked into all of them. scripts/run_tests.sh runs them.
 TEST_SUITES := oracle layout fault $(if $(filter-out 0,$(CUDA)),gpu)
 SUITE_SOURCES := $(sort $(wildcard $(TEST_SUITES:%=tests/%/*_test.cpp)))
-BENCH_SOURCES := $(sort $(wildcard tests/bench/*_bench.cpp))
+BENCH_SOURCES := $(sort $(wildcard tests/bench/*.cpp))
 MPI_TEST_SOURCES := $(if $(SUITE_SOURCES)$(BENCH_SOURCES),$(shell awk 'FNR == 1 && /^\/\/ ranks:/ {print FILENAME}' \
 	$(SUITE_SOURCES) $(BENCH_SOURCES)))
 UNIT_SOURCES := $(shell find tests/unit -name '*.cpp' 2>/dev/null | sort)

@@ -11,9 +11,9 @@
 namespace trireme::backend {
 
 // A block of scores is kQueryBlock x kKeyBlock: it stays in the second-level cache in fp32 and fp64 alike.
-// With equal extents a causal block row ends at its diagonal block, and every query meets a key in its first
-// block.
-inline constexpr std::int64_t kQueryBlock = 64, kKeyBlock = 64;
+// Few queries, because a causal block computes about half a square of them in vain; many keys, because
+// products and loops over rows run faster when long. Every query meets a key in its first block.
+inline constexpr std::int64_t kQueryBlock = 64, kKeyBlock = 256;
 static_assert(kKeyBlock % 4 == 0, "dropout draws four keys at a time");
 
 // Rows of one head: position t at data + t * stride. T is const or not.

@@ -2,8 +2,11 @@
 #include "backend/cpu/gemm.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cstdlib>
 #include <limits>
 #include <sstream>
+#include <string_view>
 
 #include <cblas.h>
 
@@ -19,8 +22,11 @@ extern "C" {
 namespace trireme::backend {
 namespace {
 
-// Tiles large enough that packing their operands is cheap, small enough that a few threads share the work.
-constexpr std::int64_t kTileRows = 256, kTileColumns = 768;
+// Each tile packs its operands anew, so few large tiles are fastest (256 x 768 loses 5 % to these); an even
+// number of them, so that two threads, or two groups of threads, end together. Products below kLeastWork are
+// not cut for that.
+constexpr std::int64_t kTileRows = 768, kTileColumns = 1536;
+constexpr std::int64_t kLeastWork = std::int64_t{1} << 22; // m * n * k: some 50 microseconds
 
 CBLAS_TRANSPOSE cblas_transpose(Transpose transpose) {
     return transpose == Transpose::yes ? CblasTrans : CblasNoTrans;
@@ -47,10 +53,35 @@ MatrixView<T> from_column(MatrixView<T> matrix, std::int64_t index) {
     return matrix;
 }
 
-// Equal tiles of at most `largest`, a multiple of 16 so that kernels run full: 1536 by 768 -> 768; 800 ->
-// 400.
-std::int64_t tile_extent(std::int64_t extent, std::int64_t largest) {
-    return round_up(divide_round_up(extent, divide_round_up(extent, largest)), 16);
+struct Tile {
+    std::int64_t rows, columns;
+};
+
+// Multiples of 16, so that kernels run full. 2048 x 1152 -> 512 x 1152; 1152 x 384 -> 576 x 384; 384 x 1536
+// -> 384 x 768.
+Tile tile_of(std::int64_t m, std::int64_t n, std::int64_t k) {
+    std::int64_t down = divide_round_up(m, kTileRows), across = divide_round_up(n, kTileColumns);
+    if (down > 1)
+        down = round_up(down, 2);
+    if (down % 2 == 1 && across % 2 == 1 && m * n * k >= kLeastWork)
+        ++(across > 1 || n > m ? across : down);
+    return {round_up(divide_round_up(m, down), 16), round_up(divide_round_up(n, across), 16)};
+}
+
+// OpenBLAS picks its kernels by OPENBLAS_CORETYPE or by the processor; these names have AVX-512.
+bool slower_than_this_cpu([[maybe_unused]] std::string_view core) {
+#if defined(__x86_64__)
+    constexpr std::array<std::string_view, 3> kWithAvx512{"SkylakeX", "Cooperlake", "SapphireRapids"};
+    return __builtin_cpu_supports("avx512f") != 0 &&
+           std::find(kWithAvx512.begin(), kWithAvx512.end(), core) == kWithAvx512.end();
+#else
+    return false;
+#endif
+}
+std::string slow_core_note() {
+    return concat("; note: kernels without this processor's AVX-512, up to twice as slow: ",
+                  std::getenv("OPENBLAS_CORETYPE") != nullptr ? "unset OPENBLAS_CORETYPE"
+                                                              : "try OPENBLAS_CORETYPE=SkylakeX");
 }
 
 } // namespace
@@ -73,7 +104,7 @@ void gemm(ThreadPool& pool, std::int64_t m, std::int64_t n, std::int64_t k, T al
           MatrixView<T> b, T beta, T* c, std::int64_t c_stride) {
     if (m == 0 || n == 0)
         return;
-    const std::int64_t tile_rows = tile_extent(m, kTileRows), tile_columns = tile_extent(n, kTileColumns);
+    const auto [tile_rows, tile_columns] = tile_of(m, n, k);
     const std::int64_t across = divide_round_up(n, tile_columns);
     pool.parallel_for(divide_round_up(m, tile_rows) * across, 1, [&](std::int64_t tile, std::int64_t, int) {
         const std::int64_t row = tile / across * tile_rows, column = tile % across * tile_columns;
@@ -102,7 +133,8 @@ std::string blas_description() {
     std::istringstream config(openblas_get_config()); // "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH ..."
     std::string library, version;
     config >> library >> version;
-    return concat(library, " ", version, " (", openblas_get_corename(), ")");
+    const std::string_view core = openblas_get_corename();
+    return concat(library, " ", version, " (", core, ")", slower_than_this_cpu(core) ? slow_core_note() : "");
 }
 
 } // namespace trireme::backend

@@ -32,7 +32,8 @@ void gemm(ThreadPool& pool, std::int64_t m, std::int64_t n, std::int64_t k, T al
 
 // Keeps the library from starting threads of its own; called once by the backend.
 void use_one_blas_thread();
-// "OpenBLAS 0.3.21 (Zen)", or "BLAS" where the library does not say.
+// "OpenBLAS 0.3.21 (Zen)", or "BLAS" where the library does not say; with a note where its kernels use less
+// than this processor has.
 std::string blas_description();
 
 } // namespace trireme::backend

@@ -105,10 +105,12 @@ void CpuOperations::do_layer_norm_weight_gradient(const Tensor& grad_y, const Te
         const std::int64_t width = columns(x);
         const T *const g = data<T>(grad_y), *const from = data<T>(x);
         const T *const means = data<T>(mean), *const rstds = data<T>(rstd);
-        sum_columns<2, T>(pool_, rows(x), width, {writable<T>(grad_weight), writable<T>(grad_bias)}, write,
-                          [=](int sum, std::int64_t r, std::int64_t c) {
-                              const T value = g[r * width + c];
-                              return sum == 0 ? value * ((from[r * width + c] - means[r]) * rstds[r]) : value;
+        sum_columns<2, T>(pool_, scratch_, rows(x), width, {writable<T>(grad_weight), writable<T>(grad_bias)},
+                          write, [=](std::int64_t r, std::int64_t c, auto count) {
+                              const simd::Vec<T> value = simd::load_some(g + r * width + c, count);
+                              const simd::Vec<T> centred =
+                                  simd::load_some(from + r * width + c, count) - means[r];
+                              return std::array{value * (centred * rstds[r]), value};
                           });
     });
 }

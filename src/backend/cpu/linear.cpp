@@ -46,8 +46,10 @@ void CpuOperations::do_bias_gradient(const Tensor& grad_y, Tensor grad_bias, Gra
         using T = decltype(zero);
         const T* const from = data<T>(grad_y);
         const std::int64_t width = columns(grad_y);
-        sum_columns<1, T>(pool_, rows(grad_y), width, {writable<T>(grad_bias)}, write,
-                          [=](int, std::int64_t r, std::int64_t c) { return from[r * width + c]; });
+        sum_columns<1, T>(pool_, scratch_, rows(grad_y), width, {writable<T>(grad_bias)}, write,
+                          [=](std::int64_t r, std::int64_t c, auto count) {
+                              return std::array{simd::load_some(from + r * width + c, count)};
+                          });
     });
 }
 

@@ -54,7 +54,8 @@ Reference<R> reference(const std::vector<R>& x, const std::vector<R>& weight, co
 
 TYPED_TEST(Norm, MatchesItsFormula) {
     using T = TypeParam;
-    for (const auto& [n, width] : {std::pair<std::int64_t, std::int64_t>{1, 1}, {1, 5}, {7, 33}, {90, 384}}) {
+    for (const auto& [n, width] :
+         {std::pair<std::int64_t, std::int64_t>{1, 1}, {1, 5}, {7, 33}, {90, 384}, {300, 21}}) {
         auto x = random_array<T>(Shape{n, width}, 1, 3), weight = random_array<T>(Shape{width}, 2);
         auto bias = random_array<T>(Shape{width}, 3), grad_y = random_array<T>(Shape{n, width}, 4);
         for (T& value : x.values)

@@ -15,7 +15,7 @@ struct Sizes {
     std::int64_t n, in, out;
 };
 // The last is cut into several tiles in both directions.
-constexpr Sizes kSizes[] = {{1, 1, 1}, {1, 7, 5}, {5, 1, 3}, {13, 17, 9}, {70, 33, 129}, {300, 40, 1601}};
+constexpr Sizes kSizes[] = {{1, 1, 1}, {1, 7, 5}, {5, 1, 3}, {13, 17, 9}, {70, 33, 129}, {800, 9, 1601}};
 
 // sum over k of a(i, k) * b(k, j) + start(i, j)
 template <class R, class A, class B, class Start>
