@@ -59,10 +59,10 @@ struct Piece::Impl {
 
     std::vector<Slot<Item>> slot_items;
     std::vector<Item> input_items; // of the first layer: more than slots
-    LayerGradients<Item> gradient_items;
+    std::vector<std::vector<LayerGradients<Item>>> gradient_items; // [slot][layer]; one of each unless delayed
     std::vector<Slot<Tensor>> slots;
     std::vector<Tensor> first_inputs;
-    LayerGradients<Tensor> gradients;
+    std::vector<std::vector<LayerGradients<Tensor>>> gradients;
 
     Impl(const StageSetup& of_stage, const PieceSetup& of_piece, memory::Plan& plan)
         : stage(of_stage), setup(of_piece), d(dimensions(of_stage)) {
@@ -78,7 +78,14 @@ struct Piece::Impl {
         const int inputs = setup.has_embedding ? setup.in_flight : setup.inputs;
         for (int number = 0; number < inputs; ++number)
             input_items.push_back(plan_hidden(plan, concat("chunk ", setup.chunk, " input ", number)));
-        gradient_items = layers.front().plan_gradients(plan);
+        if (setup.delayed_gradients == 0)
+            gradient_items.push_back({layers.front().plan_gradients(plan, "")});
+        for (int slot_number = 0; slot_number < setup.delayed_gradients; ++slot_number) {
+            std::vector<LayerGradients<Item>>& of_layers = gradient_items.emplace_back();
+            for (std::size_t i = 0; i < layers.size(); ++i)
+                of_layers.push_back(layers[i].plan_gradients(
+                    plan, concat("chunk ", setup.chunk, " delayed ", slot_number, " layer ", i)));
+        }
         for (TransformerLayer& layer : layers)
             layer.plan_shared(plan);
         if (embedding)
@@ -135,7 +142,11 @@ struct Piece::Impl {
         }
         for (const Item item : input_items)
             first_inputs.push_back(arena.tensor(item));
-        gradients = model::bind(arena, gradient_items);
+        for (const std::vector<LayerGradients<Item>>& of_layers : gradient_items) {
+            gradients.emplace_back();
+            for (const LayerGradients<Item>& items : of_layers)
+                gradients.back().push_back(model::bind(arena, items));
+        }
         for (TransformerLayer& layer : layers)
             layer.bind(arena, parameters, machinery);
         if (embedding)
@@ -171,26 +182,55 @@ struct Piece::Impl {
         }
     }
 
-    void backward(std::int64_t micro_batch, std::int64_t first_sample, Tensor grad) {
-        Slot<Tensor>& in = slot(micro_batch);
+    // From the output of the last layer: the gradient of the loss, or what was received.
+    void head_gradient(std::int64_t micro_batch, Slot<Tensor>& in, Tensor grad) {
         if (head)
             head->backward(in.head, micro_batch,
                            1.0 / (static_cast<double>(stage.global_batch) * static_cast<double>(d.T)), grad);
+    }
+
+    void backward(std::int64_t micro_batch, std::int64_t first_sample, Tensor grad) {
+        Slot<Tensor>& in = slot(micro_batch);
+        head_gradient(micro_batch, in, grad);
         const AttentionCore core = stage.recompute.mode == Recompute::Mode::selective
                                        ? AttentionCore::recomputed
                                        : AttentionCore::kept;
+        const LayerGradients<Tensor>& scratch = gradients.front().front();
         for (std::size_t g = groups.size(); g-- > 0;) {
             const Group& group = groups[g];
             if (group.recomputed)
                 recompute(micro_batch, first_sample, in, group);
             for (std::size_t i = group.first + group.count; i-- > group.first;) {
                 const Tensor input = layer_input(in, micro_batch, i);
-                layers[i].input_gradient(input, in.layers[i], core, first_sample, grad, gradients);
-                layers[i].weight_gradient(input, in.layers[i], gradients);
+                layers[i].input_gradient(input, in.layers[i], core, first_sample, grad, scratch);
+                layers[i].weight_gradient(input, in.layers[i], scratch);
             }
         }
         if (embedding)
             embedding->weight_gradient(in.tokens, first_sample, grad);
+    }
+
+    std::vector<LayerGradients<Tensor>>& delayed(std::int64_t micro_batch) {
+        return gradients[static_cast<std::size_t>(micro_batch) % gradients.size()];
+    }
+
+    // The weight gradients of head and embedding are not delayed: their inputs are at hand now.
+    void input_gradient(std::int64_t micro_batch, std::int64_t first_sample, Tensor grad) {
+        TRIREME_ASSERT(setup.delayed_gradients > 0 && stage.recompute.mode == Recompute::Mode::none,
+                       "half a backward pass without the memory for it");
+        Slot<Tensor>& in = slot(micro_batch);
+        head_gradient(micro_batch, in, grad);
+        for (std::size_t i = layers.size(); i-- > 0;)
+            layers[i].input_gradient(layer_input(in, micro_batch, i), in.layers[i], AttentionCore::kept, first_sample,
+                                     grad, delayed(micro_batch)[i]);
+        if (embedding)
+            embedding->weight_gradient(in.tokens, first_sample, grad);
+    }
+
+    void weight_gradient(std::int64_t micro_batch) {
+        Slot<Tensor>& in = slot(micro_batch);
+        for (std::size_t i = layers.size(); i-- > 0;)
+            layers[i].weight_gradient(layer_input(in, micro_batch, i), in.layers[i], delayed(micro_batch)[i]);
     }
 
     void recompute(std::int64_t micro_batch, std::int64_t first_sample, Slot<Tensor>& in,
@@ -226,6 +266,12 @@ void Piece::forward(const MicroBatch& batch, Mode mode, Tensor output) {
 }
 void Piece::backward(std::int64_t micro_batch, std::int64_t first_sample, Tensor grad) {
     impl_->backward(micro_batch, first_sample, grad);
+}
+void Piece::input_gradient(std::int64_t micro_batch, std::int64_t first_sample, Tensor grad) {
+    impl_->input_gradient(micro_batch, first_sample, grad);
+}
+void Piece::weight_gradient(std::int64_t micro_batch) {
+    impl_->weight_gradient(micro_batch);
 }
 Tensor Piece::loss() const {
     return impl_->head->loss();

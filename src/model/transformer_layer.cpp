@@ -46,18 +46,24 @@ LayerActivations<Item> TransformerLayer::plan_activations(memory::Plan& plan, co
     return items;
 }
 
-LayerGradients<Item> TransformerLayer::plan_gradients(memory::Plan& plan) const {
+LayerGradients<Item> TransformerLayer::plan_gradients(memory::Plan& plan,
+                                                      const std::string& name) const {
     const auto share = [&](const char* what, const Shape& shape) {
         return plan.share(Category::activations, concat("gradient of ", what), shape, setup_.type);
     };
+    const auto keep = [&](const char* what, const Shape& shape) {
+        return name.empty() ? share(what, shape)
+                            : plan.add(Category::activations, concat(name, " gradient of ", what), shape,
+                                       setup_.type);
+    };
     const Shape hidden{d_.T, d_.B, d_.C};
-    return {share("attention norm", hidden),
-            share("query, key, value", Shape{d_.T, d_.B, d_.H + 2 * d_.G, d_.D}),
-            share("attention", Shape{d_.T, d_.B, d_.H, d_.D}),
-            share("projection", hidden),
-            share("mlp norm", hidden),
-            share("mlp up", Shape{d_.n, d_.F}),
-            share("mlp down", hidden)};
+    return {keep("attention norm", hidden),
+            keep("query, key, value", Shape{d_.T, d_.B, d_.H + 2 * d_.G, d_.D}),
+            share("attention", Shape{d_.T, d_.B, d_.H, d_.D}), // no weight gradient reads it
+            keep("projection", hidden),
+            keep("mlp norm", hidden),
+            keep("mlp up", Shape{d_.n, d_.F}),
+            keep("mlp down", hidden)};
 }
 
 LayerActivations<Tensor> bind(const memory::Arena& arena, const LayerActivations<Item>& items) {

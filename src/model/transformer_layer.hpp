@@ -60,8 +60,9 @@ class TransformerLayer {
     enum class Sharing : std::uint8_t { none, attention_core, all };
     LayerActivations<memory::Item> plan_activations(memory::Plan& plan, const std::string& name,
                                                     Sharing sharing) const;
-    // Shared by all layers: a backward pass uses them up layer by layer.
-    LayerGradients<memory::Item> plan_gradients(memory::Plan& plan) const;
+    // Without `name` shared by all layers: a backward pass uses them up layer by layer. With it, kept until a delayed weight
+    // gradient.
+    LayerGradients<memory::Item> plan_gradients(memory::Plan& plan, const std::string& name) const;
     void plan_shared(memory::Plan& plan) { region_.plan(plan); }
 
     void bind(const memory::Arena& arena, const Parameters& parameters, const Machinery& machinery);

@@ -28,7 +28,8 @@ template <class Enum>
 using Name = std::pair<std::string_view, Enum>;
 
 constexpr std::array kSchedules{Name<PipelineSchedule>{"1f1b", PipelineSchedule::one_forward_one_backward},
-                                Name<PipelineSchedule>{"gpipe", PipelineSchedule::gpipe}};
+                                Name<PipelineSchedule>{"gpipe", PipelineSchedule::gpipe},
+                                 Name<PipelineSchedule>{"zb-h1", PipelineSchedule::zb_h1}};
 constexpr std::array kDtypes{Name<ParamsDtype>{"fp32", ParamsDtype::fp32},
                              Name<ParamsDtype>{"fp64", ParamsDtype::fp64}};
 constexpr std::array kDecayStyles{
@@ -127,6 +128,10 @@ Resolved resolve(const Parsed& parsed, const Environment& environment) {
                        .data_parallel = environment.ranks /
                                         (v.tensor_model_parallel_size * v.pipeline_model_parallel_size),
                        .schedule = choose(v.pipeline_schedule, kSchedules),
+                       .model_chunks = v.num_layers_per_virtual_pipeline_stage
+                                           ? *v.num_layers / v.pipeline_model_parallel_size /
+                                                 *v.num_layers_per_virtual_pipeline_stage
+                                           : 1,
                        .sequence_parallel = v.sequence_parallel,
                        .distributed_optimizer = v.use_distributed_optimizer};
     resolved.model = model_of(v);

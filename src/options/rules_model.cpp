@@ -75,6 +75,21 @@ void check_layout(Checker& check) {
             concat(*v.num_layers, " layers do not fill ", pp, " pipeline stages: each needs a layer"),
             {"num-layers", kPp}, concat("--pipeline-model-parallel-size ", *v.num_layers));
 
+    constexpr std::string_view kVirtual = "num-layers-per-virtual-pipeline-stage";
+    if (check.sound({kVirtual, "num-layers", "pipeline-schedule"}) && v.num_layers_per_virtual_pipeline_stage &&
+        v.num_layers) {
+        const std::int64_t chunk = *v.num_layers_per_virtual_pipeline_stage;
+        if (pp < 2)
+            check.complain("interleaving needs at least 2 pipeline stages", {kVirtual, kPp},
+                           concat("--", kPp, " 2, or leave --", kVirtual, " out"));
+        else if (*v.num_layers % (pp * chunk) != 0)
+            check.complain(concat(*v.num_layers, " layers do not make whole chunks of ", chunk, " on ", pp, " stages"),
+                           {"num-layers", kVirtual, kPp},
+                           concat("--num-layers ", nearest_multiples(*v.num_layers, pp * chunk)));
+        else if (v.pipeline_schedule != "1f1b")
+            check.complain(concat("model chunks are run by interleaved 1F1B, not by ", v.pipeline_schedule),
+                           {kVirtual, "pipeline-schedule"}, concat("leave out one of the two"));
+    }
     // tp * pp may be absurdly large: compare by division, so that nothing overflows.
     const std::int64_t ranks = check.env.ranks;
     if (tp <= ranks && pp <= ranks / tp && ranks % (tp * pp) == 0)
@@ -110,6 +125,10 @@ void check_recompute(Checker& check) {
         if (!v.recompute_granularity)
             check.derive("recompute-granularity", v.recompute_granularity, "selective");
     }
+    if (v.recompute_granularity && check.sound({"pipeline-schedule"}) && v.pipeline_schedule == "zb-h1")
+        return check.complain("zb-h1 keeps activations until its delayed weight gradients: they are not recomputed",
+                              {"pipeline-schedule", "recompute-granularity"},
+                              "--pipeline-schedule 1f1b, or no recompute");
     const bool full = v.recompute_granularity == "full";
     if (full && !v.recompute_method)
         check.complain("full recompute needs a method", {"recompute-granularity", "recompute-method"},

@@ -1,6 +1,7 @@
 // Runs instruction lists over pieces and transfer buffers.
 #include "trireme/pipeline/executor.hpp"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -18,6 +19,18 @@ namespace {
 enum class Direction : std::uint8_t { forward, backward };
 int channel(Direction direction, int chunk) {
     return 2 * chunk + (direction == Direction::backward ? 1 : 0);
+}
+
+// The most micro-batches of a chunk whose input gradient is done and whose weight gradient is not.
+int most_delayed(std::span<const Instruction> instructions, int chunk) {
+    int delayed = 0, most = 0;
+    for (const Instruction& instruction : instructions) {
+        if (instruction.chunk != chunk)
+            continue;
+        delayed += instruction.op == Op::input_gradient ? 1 : instruction.op == Op::weight_gradient ? -1 : 0;
+        most = std::max(most, delayed);
+    }
+    return most;
 }
 
 } // namespace
@@ -41,6 +54,7 @@ Executor::Executor(const model::StageSetup& stage, const topology::Placement& pl
         };
         setup.in_flight = bound(schedule_.in_flight);
         setup.inputs = bound(schedule_.inputs_held);
+        setup.delayed_gradients = most_delayed(schedule_.ranks[static_cast<std::size_t>(here)], number);
         if (setup.has_head)
             head_ = number;
         Chunk chunk{model::Piece(stage, setup, plan), {}, {}, {}, {}, {}, {}, {}, {}};
@@ -137,8 +151,14 @@ void Executor::execute(const Instruction& instruction, model::Mode mode, BatchSo
         break;
     }
     case Op::backward:
+    case Op::input_gradient:
         backward(instruction, batches);
         break;
+    case Op::weight_gradient: {
+        const comm::PhaseScope phase("weight gradient of micro-batch", instruction.micro_batch);
+        at.piece.weight_gradient(instruction.micro_batch);
+        break;
+    }
     case Op::send_backward:
         at.gradient_sends[buffer(at.gradients.size())] = pipeline_->send(
             at.gradients[buffer(at.gradients.size())], before, channel(Direction::backward, chunk_before));
@@ -148,10 +168,6 @@ void Executor::execute(const Instruction& instruction, model::Mode mode, BatchSo
         hooks->gradients_complete(instruction.chunk);
         break;
     }
-    case Op::input_gradient:
-    case Op::weight_gradient:
-        throw Error(ErrorCategory::usage,
-                    "this version cannot execute schedules that delay weight gradients");
     }
 }
 
@@ -179,8 +195,11 @@ void Executor::backward(const Instruction& instruction, const BatchSource& batch
     const std::size_t i = static_cast<std::size_t>(instruction.micro_batch) % at.gradients.size();
     pipeline_->wait(at.gradient_receives[i]);
     pipeline_->wait(at.gradient_sends[i]);
-    at.piece.backward(instruction.micro_batch, batches.first_sample(instruction.micro_batch),
-                      at.gradients[i]);
+    const std::int64_t number = instruction.micro_batch, first_sample = batches.first_sample(number);
+    if (instruction.op == Op::backward)
+        at.piece.backward(number, first_sample, at.gradients[i]);
+    else
+        at.piece.input_gradient(number, first_sample, at.gradients[i]);
 }
 
 Tensor Executor::loss() const {

@@ -20,6 +20,21 @@ model::Recompute recompute(const options::Resolved& options) {
     return {};
 }
 
+topology::ScheduleKind schedule(const options::Resolved::Layout& layout) {
+    if (layout.model_chunks > 1)
+        return topology::ScheduleKind::interleaved;
+    switch (layout.schedule) {
+    case options::PipelineSchedule::one_forward_one_backward:
+        return topology::ScheduleKind::one_f_one_b;
+    case options::PipelineSchedule::gpipe:
+        return topology::ScheduleKind::gpipe;
+    case options::PipelineSchedule::zb_h1:
+        return topology::ScheduleKind::zb_h1;
+    }
+    TRIREME_ASSERT(false, "an unknown schedule");
+    return {};
+}
+
 optimizer::DecayStyle decay_style(options::LrDecayStyle style) {
     switch (style) {
     case options::LrDecayStyle::constant:
@@ -70,9 +85,8 @@ EngineSetup engine_setup(const options::Resolved& options, std::int64_t vocabula
     setup.grid.tensor = static_cast<int>(options.layout.tensor_parallel);
     setup.grid.data = static_cast<int>(options.layout.data_parallel);
     setup.grid.pipeline = static_cast<int>(options.layout.pipeline_parallel);
-    setup.schedule = options.layout.schedule == options::PipelineSchedule::gpipe
-                         ? topology::ScheduleKind::gpipe
-                         : topology::ScheduleKind::one_f_one_b;
+    setup.schedule = schedule(options.layout);
+    setup.chunks = static_cast<int>(options.layout.model_chunks);
     setup.type = model.params_dtype == options::ParamsDtype::fp64 ? DType::f64 : DType::f32;
     setup.micro_batch = options.batch.micro_batch_size;
     setup.global_batch = options.batch.global_batch_size;

@@ -120,6 +120,20 @@ TEST(LayoutMatrix, SequenceParallelAndShardedState) {
             }
 }
 
+// Weight gradients that run later than the input gradients of their micro-batch.
+TEST(LayoutMatrix, ZeroBubble) {
+    for (const topology::Grid& grid : grids())
+        for (const std::int64_t micro_batch : {1, 2}) {
+            train::EngineSetup setup = test::tiny_setup();
+            setup.grid = grid;
+            setup.micro_batch = micro_batch;
+            setup.schedule = ScheduleKind::zb_h1;
+            if (micro_batch == 2)
+                setup.sequence_parallel = model::SequenceParallel::yes;
+            ASSERT_NO_FATAL_FAILURE(expect_reference_losses(setup, 1e-10));
+        }
+}
+
 TEST(LayoutMatrix, Fp32LossesEqualOneRanks) {
     for (const topology::Grid& grid : grids()) {
         train::EngineSetup setup = test::tiny_setup();

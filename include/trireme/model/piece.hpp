@@ -21,6 +21,8 @@ struct PieceSetup {
     bool has_head = false;
     int chunk = 0;
     int in_flight = 1; // slots of activations
+    // Slots of module gradients, where the schedule delays weight gradients; 0: it does not.
+    int delayed_gradients = 0;
     int inputs = 2;    // slots of inputs, filled ahead by receives; a piece with the embedding has in_flight
 };
 
@@ -50,6 +52,10 @@ class Piece {
     // grad [Ts, B, C]: the gradient of the output (anything for a piece with the head) becomes that of the
     // input. Adds to the main gradients.
     void backward(std::int64_t micro_batch, std::int64_t first_sample, Tensor grad);
+
+    // The two halves, for schedules that delay the second: what it needs is kept in between. Not with recomputation.
+    void input_gradient(std::int64_t micro_batch, std::int64_t first_sample, Tensor grad);
+    void weight_gradient(std::int64_t micro_batch);
 
     // With the head: sum of the token losses since begin() [1] stat, and the logits of the last forward pass
     // [n, V].

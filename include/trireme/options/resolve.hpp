@@ -12,7 +12,7 @@
 
 namespace trireme::options {
 
-enum class PipelineSchedule { one_forward_one_backward, gpipe };
+enum class PipelineSchedule { one_forward_one_backward, gpipe, zb_h1 };
 enum class ParamsDtype { fp32, fp64 };
 enum class Recompute { none, selective, full_uniform, full_block };
 enum class LrDecayStyle { constant, linear, cosine, inverse_square_root };
@@ -40,6 +40,7 @@ struct Resolved {
         std::int64_t pipeline_parallel = 1;
         std::int64_t data_parallel = 1;
         PipelineSchedule schedule = PipelineSchedule::one_forward_one_backward;
+        std::int64_t model_chunks = 1; // of each stage; more than one: interleaved 1F1B
         bool sequence_parallel = false;
         bool distributed_optimizer = false; // ZeRO-1
     } layout;

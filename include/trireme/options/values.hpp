@@ -22,6 +22,7 @@ struct Values {
     std::int64_t tensor_model_parallel_size = 0;
     std::int64_t pipeline_model_parallel_size = 0;
     std::string pipeline_schedule;
+    std::optional<std::int64_t> num_layers_per_virtual_pipeline_stage;
     bool sequence_parallel = false;
     bool use_distributed_optimizer = false;
 
