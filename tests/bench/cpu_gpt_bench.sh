@@ -11,7 +11,7 @@ trap 'rm -rf "$work"' EXIT
 
 torch() {
     "$python" tests/bench/torch_cpu_gpt.py --layers 6 --hidden 384 --heads 6 --seq 256 --vocab 8192 --micro-batch 8 \
-        --threads "$threads" >>"$work/torch"
+        --threads "$threads" >>"$work/torch" 2>"$work/warnings" || { cat "$work/warnings" >&2; exit 1; }
 }
 trireme() { "$build/tests/bench/cpu_gpt" 6 384 6 256 8192 8 10 "$threads" >>"$work/trireme"; }
 trireme_unset() { (unset OPENBLAS_CORETYPE && "$build/tests/bench/cpu_gpt" 6 384 6 256 8192 8 10 "$threads") >>"$work/unset"; }
@@ -22,7 +22,7 @@ best() {
 }
 # line LABEL FILE: its figures, and their ratios to PyTorch's.
 line() {
-    printf '  %-48s' "$1"
+    printf '  %-58s' "$1"
     awk -v wall="$(best "$2" tokens_per_second)" -v cpu="$(best "$2" tokens_per_cpu_second)" -v threads="$threads" \
         -v torch_wall="$(best torch tokens_per_second)" -v torch_cpu="$(best torch_cpu tokens_per_cpu_second)" '
         function ratio(ours, theirs) { return theirs > 0 ? sprintf(" (%.2f x PyTorch)", ours / theirs) : "" }
@@ -46,7 +46,7 @@ done
 
 echo "GPT of 6 layers, hidden 384, 6 heads, sequence 256, vocabulary 8192, micro-batch 8, fp32, threads: $threads"
 if [ $has_torch = yes ]; then
-    printf '  %-48s%6.0f tokens/s' "$(sed -n '1s/.*"program": "\([^"]*\)".*/\1/p' "$work/torch") (the faster of eager and compiled)" \
+    printf '  %-58s%6.0f tokens/s' "$(sed -n '1s/.*"program": "\([^"]*\)".*/\1/p' "$work/torch") (the faster of eager and compiled)" \
         "$(best torch tokens_per_second)"
     [ "$threads" != 1 ] || printf ', %.0f tokens/CPU-s' "$(best torch_cpu tokens_per_cpu_second)"
     echo
@@ -62,4 +62,8 @@ else
     line trireme trireme
 fi
 echo "  $(sed -n '1s/.*"backend": "\([^"]*\)".*/\1/p' "$work/trireme")"
-[ "${VERBOSE:-0}" != 1 ] || cat "$work"/t* "$work"/u* 2>/dev/null
+if [ "${VERBOSE:-0}" = 1 ]; then
+    for file in torch trireme unset; do
+        [ ! -f "$work/$file" ] || cat "$work/$file"
+    done
+fi
