@@ -12,9 +12,9 @@ namespace trireme::catalogue {
 namespace {
 
 // One frequency under Llama 3.1's scaling. With wavelength w = 2 pi / frequency and o = original_positions:
-// w < o / high stays, w > o / low is divided, between them the share (o / w - low) / (high - low) stays. Example
-// (factor 8, low 1, high 4, o 8192): w = 1000 stays, w = 10000 becomes 80000, w = 4096 keeps a third of its
-// frequency and gets an eighth of the other two thirds.
+// w < o / high stays, w > o / low is divided, between them the share (o / w - low) / (high - low) stays.
+// Example (factor 8, low 1, high 4, o 8192): w = 1000 stays, w = 10000 becomes 80000, w = 4096 keeps a third
+// of its frequency and gets an eighth of the other two thirds.
 double scaled(double frequency, const RotaryScaling& scaling) {
     const double turns =
         static_cast<double>(scaling.original_positions) * frequency / (2 * std::numbers::pi); // o / w

@@ -1,5 +1,5 @@
-// The angles of the rotary position embedding: computed on the host in fp64, rounded once into the table that the
-// operation `rotary` reads.
+// The angles of the rotary position embedding: computed on the host in fp64, rounded once into the table that
+// the operation `rotary` reads.
 #pragma once
 
 #include <cstdint>

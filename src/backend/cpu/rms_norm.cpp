@@ -1,5 +1,5 @@
-// RMS norm (Zhang and Sennrich 2019), y = x * rstd * weight with rstd = 1 / sqrt(mean of x^2 + epsilon), one row
-// at a time.
+// RMS norm (Zhang and Sennrich 2019), y = x * rstd * weight with rstd = 1 / sqrt(mean of x^2 + epsilon), one
+// row at a time.
 #include <cmath>
 
 #include "backend/cpu/column_sums.hpp"
@@ -88,9 +88,11 @@ void CpuOperations::do_rms_norm_weight_gradient(const Tensor& grad_y, const Tens
         const std::int64_t width = columns(x);
         const S *const g = data<S>(grad_y), *const from = data<S>(x);
         const T* const rstds = data<T>(rstd);
-        sum_columns<1, T>(pool_, rows(x), width, {writable<T>(grad_weight)}, write,
-                          [=](int, std::int64_t r, std::int64_t c) {
-                              return widen(g[r * width + c]) * (widen(from[r * width + c]) * rstds[r]);
+        sum_columns<1, T>(pool_, scratch_, rows(x), width, {writable<T>(grad_weight)}, write,
+                          [=](std::int64_t r, std::int64_t c, auto count) {
+                              const simd::Vec<T> value = simd::load_some(g + r * width + c, count);
+                              return std::array{simd::Vec<T>(
+                                  value * (simd::load_some(from + r * width + c, count) * rstds[r]))};
                           });
     });
 }

@@ -1,5 +1,5 @@
-// Rotary position embedding (Su et al. 2021), in place: dimensions i and i + R/2 of a query or key head are the
-// two coordinates of a point, turned by the angle of its position. Values are left alone.
+// Rotary position embedding (Su et al. 2021), in place: dimensions i and i + R/2 of a query or key head are
+// the two coordinates of a point, turned by the angle of its position. Values are left alone.
 #include "backend/cpu/operations.hpp"
 #include "backend/cpu/stored.hpp"
 
@@ -30,21 +30,20 @@ void CpuOperations::do_rotary(Tensor qkv, std::int64_t heads, const Tensor& tabl
         const std::int32_t* const position = positions.defined() ? data<std::int32_t>(positions) : nullptr;
         const T sign = direction == RotaryDirection::forward ? T{1} : T{-1};
         S* const to = writable<S>(qkv);
-        pool_.parallel_for(
-            qkv.shape()[0] * batch, rows_per_chunk(heads * dim),
-            [=](std::int64_t begin, std::int64_t end, int) {
-                for (std::int64_t r = begin; r < end; ++r) {
-                    const std::int64_t row =
-                        position == nullptr ? first_position + r / batch : std::int64_t{position[r]};
-                    TRIREME_ASSERT(row >= 0 && row < table_rows, "position ", row,
-                                   " is no row of a rotary table of ", table_rows);
-                    const T* const cosine = angles + row * rotated;
-                    for (std::int64_t head = 0; head < heads; ++head) {
-                        S* const low = to + (r * packed + head) * dim;
-                        rotate(low, low + half, cosine, cosine + half, half, sign);
-                    }
-                }
-            });
+        pool_.parallel_for(qkv.shape()[0] * batch, rows_per_chunk(heads * dim),
+                           [=](std::int64_t begin, std::int64_t end, int) {
+                               for (std::int64_t r = begin; r < end; ++r) {
+                                   const std::int64_t row = position == nullptr ? first_position + r / batch
+                                                                                : std::int64_t{position[r]};
+                                   TRIREME_ASSERT(row >= 0 && row < table_rows, "position ", row,
+                                                  " is no row of a rotary table of ", table_rows);
+                                   const T* const cosine = angles + row * rotated;
+                                   for (std::int64_t head = 0; head < heads; ++head) {
+                                       S* const low = to + (r * packed + head) * dim;
+                                       rotate(low, low + half, cosine, cosine + half, half, sign);
+                                   }
+                               }
+                           });
     });
 }
 
