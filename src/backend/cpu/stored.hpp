@@ -76,4 +76,17 @@ inline void store_some(BFloat16* to, const Vec<float>& value, Count count) {
 }
 
 } // namespace simd
+
+// to[i] = from[i] for i < n, exact or rounded once.
+inline void widen_values(const BFloat16* from, std::int64_t n, float* to) {
+    simd::for_vectors<float>(n, [&](std::int64_t i, auto count) {
+        simd::store_some(to + i, simd::load_some(from + i, count), count);
+    });
+}
+inline void narrow_values(const float* from, std::int64_t n, BFloat16* to) {
+    simd::for_vectors<float>(n, [&](std::int64_t i, auto count) {
+        simd::store_some(to + i, simd::load_some(from + i, count), count);
+    });
+}
+
 } // namespace trireme::backend
