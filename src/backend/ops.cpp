@@ -104,6 +104,10 @@ void check_attention(const Check& check, const Attention& a, const Tensor& qkv, 
     check.that(logsumexp.shape() == Shape({batch, a.heads, length}), "logsumexp is [B, H, T]");
     check.type(logsumexp, statistics_type(qkv.type()), kStatType).type(out, qkv.type(), kOneType);
     check_dropout(check, a.dropout);
+    check.type(a.documents, DType::i32, kPositionType)
+        .that(!a.documents.defined() ||
+                  (a.documents.shape() == Shape({length, batch}) && a.causal == Causal::yes),
+              "documents is [T, B] and goes with causal attention");
     check.that(a.first_head >= 0 && a.first_head + a.heads <= 65536, "global head numbers lie in [0, 65536)");
 }
 
@@ -377,8 +381,7 @@ void Operations::swiglu_forward(const Tensor& gate_up, Tensor y) {
 }
 
 void Operations::swiglu_input_gradient(const Tensor& grad_y, const Tensor& gate_up, Tensor grad_gate_up) {
-    Check("swiglu_input_gradient",
-          {{"grad_y", grad_y}, {"gate_up", gate_up}, {"grad_gate_up", grad_gate_up}})
+    Check("swiglu_input_gradient", {{"grad_y", grad_y}, {"gate_up", gate_up}, {"grad_gate_up", grad_gate_up}})
         .defined()
         .type(grad_y, gate_up.type(), kOneType)
         .type(grad_gate_up, gate_up.type(), kOneType)

@@ -45,6 +45,9 @@ struct Attention {
     double scale = 0;            // of the scores, usually 1 / sqrt(D)
     Causal causal = Causal::yes;
     Dropout dropout;
+    // [T, B] i32 or undefined: the first position of the document that position t of row b belongs to. A query then sees
+    // keys of its own document only. Needs Causal::yes; documents(t) <= t, and never less than documents(t - 1).
+    Tensor documents = {};
 };
 
 // AdamW as in Loshchilov and Hutter (2019): m = b1 m + (1 - b1) g; v = b2 v + (1 - b2) g^2;
