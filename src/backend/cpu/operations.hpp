@@ -1,5 +1,5 @@
 // The CPU's overrides of ops.hpp; each family of operations stands in the file named after it. fp32 and fp64
-// are computed natively.
+// are computed natively, bf16 is computed in fp32 (stored.hpp).
 #pragma once
 
 #include "backend/cpu/scratch.hpp"
