@@ -84,6 +84,7 @@ constexpr std::string_view kOneType = "activations and weights have one float ty
 constexpr std::string_view kMainType = "gradients of weights are in the main type: fp64 for fp64, else fp32";
 constexpr std::string_view kStatType = "statistics are fp64 for fp64 activations, else fp32";
 constexpr std::string_view kTokenType = "tokens and targets are int32";
+constexpr std::string_view kPositionType = "positions are int32";
 
 void check_dropout(const Check& check, const Dropout& dropout) {
     check.that(dropout.probability >= 0 && dropout.probability < 1, "the dropout probability lies in [0, 1)")
@@ -103,6 +104,10 @@ void check_attention(const Check& check, const Attention& a, const Tensor& qkv, 
     check.that(logsumexp.shape() == Shape({batch, a.heads, length}), "logsumexp is [B, H, T]");
     check.type(logsumexp, statistics_type(qkv.type()), kStatType).type(out, qkv.type(), kOneType);
     check_dropout(check, a.dropout);
+    check.type(a.documents, DType::i32, kPositionType)
+        .that(!a.documents.defined() ||
+                  (a.documents.shape() == Shape({length, batch}) && a.causal == Causal::yes),
+              "documents is [T, B] and goes with causal attention");
     check.that(a.first_head >= 0 && a.first_head + a.heads <= 65536, "global head numbers lie in [0, 65536)");
 }
 
@@ -181,6 +186,29 @@ void Operations::position_weight_gradient(const Tensor& grad_out, std::int64_t f
         .that(first_position >= 0 && first_position + grad_out.shape()[0] <= grad_table.shape()[0],
               "positions first_position ... first_position + T - 1 are rows of the table");
     do_position_weight_gradient(grad_out, first_position, grad_table);
+}
+
+void Operations::position_lookup_forward(const Tensor& table, const Tensor& positions, Tensor x) {
+    Check("position_lookup_forward", {{"table", table}, {"positions", positions}, {"x", x}})
+        .defined()
+        .type(x, table.type(), kOneType)
+        .type(positions, DType::i32, kPositionType)
+        .that(table.shape().rank() == 2 && columns(x) == columns(table) && rows(x) == positions.elements(),
+              "table [P, C], positions [T, B], x [T, B, C]");
+    do_position_lookup_forward(table, positions, x);
+}
+
+void Operations::position_lookup_weight_gradient(const Tensor& grad_out, const Tensor& positions,
+                                                 Tensor grad_table) {
+    Check("position_lookup_weight_gradient",
+          {{"grad_out", grad_out}, {"positions", positions}, {"grad_table", grad_table}})
+        .defined()
+        .type(grad_table, statistics_type(grad_out.type()), kMainType)
+        .type(positions, DType::i32, kPositionType)
+        .that(grad_table.shape().rank() == 2 && columns(grad_out) == columns(grad_table) &&
+                  rows(grad_out) == positions.elements(),
+              "grad_out [T, B, C], positions [T, B], grad_table [P, C]");
+    do_position_lookup_weight_gradient(grad_out, positions, grad_table);
 }
 
 void Operations::linear_forward(const Tensor& x, const Tensor& weight, const Tensor& bias, Tensor y) {
@@ -284,6 +312,48 @@ void Operations::layer_norm_weight_gradient(const Tensor& grad_y, const Tensor& 
     do_layer_norm_weight_gradient(grad_y, x, mean, rstd, grad_weight, grad_bias, write);
 }
 
+void Operations::rms_norm_forward(const Tensor& x, const Tensor& weight, double epsilon, Tensor y,
+                                  Tensor rstd) {
+    Check("rms_norm_forward", {{"x", x}, {"weight", weight}, {"y", y}, {"rstd", rstd}})
+        .defined()
+        .type(weight, x.type(), kOneType)
+        .type(y, x.type(), kOneType)
+        .type(rstd, statistics_type(x.type()), kStatType)
+        .that(columns(y) == columns(x) && same_rows(x, y) && is_vector(weight, columns(x)) &&
+                  rstd.elements() == rows(x),
+              "x, y [n, C], weight [C], rstd [n]");
+    do_rms_norm_forward(x, weight, epsilon, y, rstd);
+}
+
+void Operations::rms_norm_input_gradient(const Tensor& grad_y, const Tensor& x, const Tensor& weight,
+                                         const Tensor& rstd, Tensor grad_x, GradWrite write) {
+    Check("rms_norm_input_gradient",
+          {{"grad_y", grad_y}, {"x", x}, {"weight", weight}, {"rstd", rstd}, {"grad_x", grad_x}})
+        .defined()
+        .type(grad_y, x.type(), kOneType)
+        .type(weight, x.type(), kOneType)
+        .type(grad_x, x.type(), kOneType)
+        .type(rstd, statistics_type(x.type()), kStatType)
+        .that(columns(grad_y) == columns(x) && same_rows(x, grad_y) && columns(grad_x) == columns(x) &&
+                  same_rows(x, grad_x) && is_vector(weight, columns(x)) && rstd.elements() == rows(x),
+              "grad_y, x, grad_x [n, C], weight [C], rstd [n]");
+    do_rms_norm_input_gradient(grad_y, x, weight, rstd, grad_x, write);
+}
+
+void Operations::rms_norm_weight_gradient(const Tensor& grad_y, const Tensor& x, const Tensor& rstd,
+                                          Tensor grad_weight, GradWrite write) {
+    Check("rms_norm_weight_gradient",
+          {{"grad_y", grad_y}, {"x", x}, {"rstd", rstd}, {"grad_weight", grad_weight}})
+        .defined()
+        .type(grad_y, x.type(), kOneType)
+        .type(rstd, statistics_type(x.type()), kStatType)
+        .type(grad_weight, statistics_type(x.type()), kMainType)
+        .that(columns(grad_y) == columns(x) && same_rows(x, grad_y) && is_vector(grad_weight, columns(x)) &&
+                  rstd.elements() == rows(x),
+              "grad_y, x [n, C], rstd [n], grad_weight [C]");
+    do_rms_norm_weight_gradient(grad_y, x, rstd, grad_weight, write);
+}
+
 void Operations::gelu_forward(const Tensor& x, Tensor y) {
     Check("gelu_forward", {{"x", x}, {"y", y}})
         .defined()
@@ -300,6 +370,44 @@ void Operations::gelu_input_gradient(const Tensor& grad_y, const Tensor& x, Tens
         .that(x.elements() == grad_y.elements() && x.elements() == grad_x.elements(),
               "all have the same number of elements");
     do_gelu_input_gradient(grad_y, x, grad_x);
+}
+
+void Operations::swiglu_forward(const Tensor& gate_up, Tensor y) {
+    Check("swiglu_forward", {{"gate_up", gate_up}, {"y", y}})
+        .defined()
+        .type(y, gate_up.type(), kOneType)
+        .that(columns(gate_up) == 2 * columns(y) && same_rows(gate_up, y), "gate_up [n, 2 F], y [n, F]");
+    do_swiglu_forward(gate_up, y);
+}
+
+void Operations::swiglu_input_gradient(const Tensor& grad_y, const Tensor& gate_up, Tensor grad_gate_up) {
+    Check("swiglu_input_gradient", {{"grad_y", grad_y}, {"gate_up", gate_up}, {"grad_gate_up", grad_gate_up}})
+        .defined()
+        .type(grad_y, gate_up.type(), kOneType)
+        .type(grad_gate_up, gate_up.type(), kOneType)
+        .that(columns(gate_up) == 2 * columns(grad_y) && same_rows(gate_up, grad_y) &&
+                  columns(grad_gate_up) == columns(gate_up) && same_rows(grad_gate_up, gate_up),
+              "grad_y [n, F], gate_up, grad_gate_up [n, 2 F]")
+        .that(grad_gate_up.data() != gate_up.data() && grad_gate_up.data() != grad_y.data(),
+              "the result is none of the inputs");
+    do_swiglu_input_gradient(grad_y, gate_up, grad_gate_up);
+}
+
+void Operations::rotary(Tensor qkv, std::int64_t heads, const Tensor& table, const Tensor& positions,
+                        std::int64_t first_position, RotaryDirection direction) {
+    const Check check("rotary", {{"qkv", qkv}, {"table", table}, {"positions", positions}});
+    check.defined(1)
+        .type(table, statistics_type(qkv.type()), kStatType)
+        .type(positions, DType::i32, kPositionType)
+        .that(qkv.shape().rank() == 4 && table.shape().rank() == 2, "qkv [T, B, H + 2 G, D], table [P, R]")
+        .that(heads >= 0 && heads <= qkv.shape()[2], "at most the heads of qkv are turned")
+        .that(columns(table) % 2 == 0 && columns(table) <= columns(qkv), "R is even and at most D");
+    if (positions.defined())
+        check.that(positions.elements() == qkv.shape()[0] * qkv.shape()[1], "positions [T, B]");
+    else
+        check.that(first_position >= 0 && first_position + qkv.shape()[0] <= table.shape()[0],
+                   "positions first_position ... first_position + T - 1 are rows of the table");
+    do_rotary(qkv, heads, table, positions, first_position, direction);
 }
 
 void Operations::attention_forward(const Tensor& qkv, const Attention& attention, Tensor out,

@@ -16,6 +16,7 @@ namespace trireme::backend {
 
 enum class GradWrite : std::uint8_t { overwrite, accumulate };
 enum class Causal : std::uint8_t { no, yes };
+enum class RotaryDirection : std::uint8_t { forward, backward };
 
 // Where in the model a dropout stands: part of the counter, so that no two draw the same numbers.
 enum class DropoutSite : std::uint8_t { embedding = 0, attention_weights = 1, attention_output = 2, mlp_output = 3 };
@@ -44,6 +45,9 @@ struct Attention {
     double scale = 0;            // of the scores, usually 1 / sqrt(D)
     Causal causal = Causal::yes;
     Dropout dropout;
+    // [T, B] i32 or undefined: the first position of the document that position t of row b belongs to. A query then sees
+    // keys of its own document only. Needs Causal::yes; documents(t) <= t, and never less than documents(t - 1).
+    Tensor documents = {};
 };
 
 // AdamW as in Loshchilov and Hutter (2019): m = b1 m + (1 - b1) g; v = b2 v + (1 - b2) g^2;
@@ -76,6 +80,10 @@ class Operations {
     // x [T, B, C] += table[first_position + t]; table [P, C].
     void position_forward(const Tensor& table, std::int64_t first_position, Tensor x);
     void position_weight_gradient(const Tensor& grad_out, std::int64_t first_position, Tensor grad_table);
+    // The same where each token brings its position, positions [T, B] i32 in [0, P): x [T, B, C] += table[position].
+    void position_lookup_forward(const Tensor& table, const Tensor& positions, Tensor x);
+    // grad_table [P, C] main is added to.
+    void position_lookup_weight_gradient(const Tensor& grad_out, const Tensor& positions, Tensor grad_table);
 
     // --- linear: y = x W^T + bias -------------------------------------------------------------------------------------
     // x [n, in], weight [out, in], bias [out] or undefined, y [n, out].
@@ -97,9 +105,32 @@ class Operations {
     void layer_norm_weight_gradient(const Tensor& grad_y, const Tensor& x, const Tensor& mean, const Tensor& rstd,
                                     Tensor grad_weight, Tensor grad_bias, GradWrite write);
 
+    // --- RMS norm over the last axis (Zhang and Sennrich 2019) ----------------------------------------------------------
+    // x, y [n, C] act; weight [C]; rstd [n] stat: 1 / sqrt(mean of x^2 + epsilon). y = x * rstd * weight.
+    void rms_norm_forward(const Tensor& x, const Tensor& weight, double epsilon, Tensor y, Tensor rstd);
+    // grad_x is written or added to (the residual's gradient).
+    void rms_norm_input_gradient(const Tensor& grad_y, const Tensor& x, const Tensor& weight, const Tensor& rstd,
+                                 Tensor grad_x, GradWrite write);
+    void rms_norm_weight_gradient(const Tensor& grad_y, const Tensor& x, const Tensor& rstd, Tensor grad_weight,
+                                  GradWrite write);
+
     // --- GELU, tanh form (Hendrycks and Gimpel 2016) --------------------------------------------------------------------
     void gelu_forward(const Tensor& x, Tensor y);
     void gelu_input_gradient(const Tensor& grad_y, const Tensor& x, Tensor grad_x); // grad_x may be grad_y
+
+    // --- SwiGLU (Shazeer 2020) ------------------------------------------------------------------------------------------
+    // gate_up [n, 2 F]: in each row F gates, then F ups. y [n, F] = silu(gate) * up, silu(g) = g / (1 + e^-g).
+    void swiglu_forward(const Tensor& gate_up, Tensor y);
+    // grad_y [n, F]; grad_gate_up [n, 2 F] must be neither of the others.
+    void swiglu_input_gradient(const Tensor& grad_y, const Tensor& gate_up, Tensor grad_gate_up);
+
+    // --- rotary position embedding (Su et al. 2021) -----------------------------------------------------------------------
+    // qkv [T, B, H + 2 G, D] in place; heads = H + G, the query and key heads, are turned, the rest is left alone. table
+    // [P, R] stat, R even and <= D: row p holds the cosines of p's R/2 angles, then their sines (catalogue/rotary.hpp fills
+    // it). positions [T, B] i32 in [0, P), or undefined: first_position + t. Dimensions i and i + R/2, i < R/2, become
+    // (x cos - y sin, y cos + x sin); R ... D - 1 stay. backward turns a gradient by the opposite angle.
+    void rotary(Tensor qkv, std::int64_t heads, const Tensor& table, const Tensor& positions, std::int64_t first_position,
+                RotaryDirection direction);
 
     // --- attention ------------------------------------------------------------------------------------------------------
     // qkv [T, B, H + 2 G, D]: H query heads, then G key heads, then G value heads; query head h reads group h * G / H.
@@ -149,6 +180,8 @@ class Operations {
                                               Tensor grad_table) = 0;
     virtual void do_position_forward(const Tensor& table, std::int64_t first_position, Tensor x) = 0;
     virtual void do_position_weight_gradient(const Tensor& grad_out, std::int64_t first_position, Tensor grad_table) = 0;
+    virtual void do_position_lookup_forward(const Tensor& table, const Tensor& positions, Tensor x) = 0;
+    virtual void do_position_lookup_weight_gradient(const Tensor& grad_out, const Tensor& positions, Tensor grad_table) = 0;
     virtual void do_linear_forward(const Tensor& x, const Tensor& weight, const Tensor& bias, Tensor y) = 0;
     virtual void do_linear_input_gradient(const Tensor& grad_y, const Tensor& weight, Tensor grad_x) = 0;
     virtual void do_linear_weight_gradient(const Tensor& x, const Tensor& grad_y, Tensor grad_weight, GradWrite write) = 0;
@@ -159,6 +192,15 @@ class Operations {
                                               const Tensor& rstd, Tensor grad_x, GradWrite write) = 0;
     virtual void do_layer_norm_weight_gradient(const Tensor& grad_y, const Tensor& x, const Tensor& mean, const Tensor& rstd,
                                                Tensor grad_weight, Tensor grad_bias, GradWrite write) = 0;
+    virtual void do_rms_norm_forward(const Tensor& x, const Tensor& weight, double epsilon, Tensor y, Tensor rstd) = 0;
+    virtual void do_rms_norm_input_gradient(const Tensor& grad_y, const Tensor& x, const Tensor& weight, const Tensor& rstd,
+                                            Tensor grad_x, GradWrite write) = 0;
+    virtual void do_rms_norm_weight_gradient(const Tensor& grad_y, const Tensor& x, const Tensor& rstd, Tensor grad_weight,
+                                             GradWrite write) = 0;
+    virtual void do_swiglu_forward(const Tensor& gate_up, Tensor y) = 0;
+    virtual void do_swiglu_input_gradient(const Tensor& grad_y, const Tensor& gate_up, Tensor grad_gate_up) = 0;
+    virtual void do_rotary(Tensor qkv, std::int64_t heads, const Tensor& table, const Tensor& positions,
+                           std::int64_t first_position, RotaryDirection direction) = 0;
     virtual void do_gelu_forward(const Tensor& x, Tensor y) = 0;
     virtual void do_gelu_input_gradient(const Tensor& grad_y, const Tensor& x, Tensor grad_x) = 0;
     virtual void do_attention_forward(const Tensor& qkv, const Attention& attention, Tensor out, Tensor logsumexp) = 0;

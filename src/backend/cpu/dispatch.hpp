@@ -20,9 +20,7 @@ void dispatch_float(std::string_view operation, DType type, const Compute& compu
     case DType::f64:
         return compute(double{});
     default:
-        throw Error(ErrorCategory::internal,
-                    concat(operation, " in ", name(type), " is not available on the CPU backend yet"),
-                    {"try: --params-dtype fp32 or fp64"});
+        throw Error(ErrorCategory::internal, concat(operation, " does not compute in ", name(type)));
     }
 }
 

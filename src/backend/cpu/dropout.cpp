@@ -1,9 +1,9 @@
 // Dropout with bias and residual on hidden states, its gradient, and the drawing of masks.
 #include <type_traits>
 
-#include "backend/cpu/dispatch.hpp"
 #include "backend/cpu/dropout_mask.hpp"
 #include "backend/cpu/operations.hpp"
+#include "backend/cpu/stored.hpp"
 
 namespace trireme::backend {
 
@@ -65,31 +65,34 @@ void for_each_hidden(ThreadPool& pool, const Shape& shape, const Dropout& dropou
 
 void CpuOperations::do_bias_dropout_residual(const Tensor& x, const Tensor& bias, const Tensor& residual,
                                              const Dropout& dropout, Tensor out) {
-    dispatch_float("bias_dropout_residual", x.type(), [&](auto zero) {
-        using T = decltype(zero);
+    dispatch_stored("bias_dropout_residual", x.type(), [&](auto zero) {
+        using S = decltype(zero);
+        using T = Wide<S>;
         const std::int64_t width = x.shape()[2];
-        const T* const from = data<T>(x);
-        T* const to = writable<T>(out);
-        const T* const shift = bias.defined() ? data<T>(bias) : nullptr;
-        const T* const carried = residual.defined() ? data<T>(residual) : nullptr;
+        const S* const from = data<S>(x);
+        S* const to = writable<S>(out);
+        const S* const shift = bias.defined() ? data<S>(bias) : nullptr;
+        const S* const carried = residual.defined() ? data<S>(residual) : nullptr;
         for_each_hidden<T>(pool_, x.shape(), dropout, [=](std::int64_t r, std::int64_t c, auto multiplier) {
             const std::int64_t i = r * width + c;
-            const T value = (shift == nullptr ? from[i] : from[i] + shift[c]) * static_cast<T>(multiplier);
-            to[i] = carried == nullptr ? value : carried[i] + value;
+            const T value = (shift == nullptr ? widen(from[i]) : widen(from[i]) + widen(shift[c])) *
+                            static_cast<T>(multiplier);
+            to[i] = narrow<S>(carried == nullptr ? value : widen(carried[i]) + value);
         });
     });
 }
 
 void CpuOperations::do_dropout_gradient(const Tensor& grad_out, const Dropout& dropout, Tensor grad_x) {
-    dispatch_float("dropout_gradient", grad_out.type(), [&](auto zero) {
-        using T = decltype(zero);
+    dispatch_stored("dropout_gradient", grad_out.type(), [&](auto zero) {
+        using S = decltype(zero);
+        using T = Wide<S>;
         const std::int64_t width = grad_out.shape()[2];
-        const T* const from = data<T>(grad_out);
-        T* const to = writable<T>(grad_x);
-        for_each_hidden<T>(pool_, grad_out.shape(), dropout,
-                           [=](std::int64_t r, std::int64_t c, auto multiplier) {
-                               to[r * width + c] = from[r * width + c] * static_cast<T>(multiplier);
-                           });
+        const S* const from = data<S>(grad_out);
+        S* const to = writable<S>(grad_x);
+        for_each_hidden<T>(
+            pool_, grad_out.shape(), dropout, [=](std::int64_t r, std::int64_t c, auto multiplier) {
+                to[r * width + c] = narrow<S>(widen(from[r * width + c]) * static_cast<T>(multiplier));
+            });
     });
 }
 

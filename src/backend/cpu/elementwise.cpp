@@ -1,22 +1,11 @@
 // fill, copy, add, scale. bf16 is widened to float, computed and rounded to nearest even.
 #include <type_traits>
 
-#include "backend/cpu/dispatch.hpp"
 #include "backend/cpu/operations.hpp"
+#include "backend/cpu/stored.hpp"
 
 namespace trireme::backend {
 namespace {
-
-template <class Compute>
-void dispatch_stored_float(std::string_view operation, DType type, const Compute& compute) {
-    if (type == DType::bf16)
-        compute(BFloat16{});
-    else
-        dispatch_float(operation, type, compute);
-}
-
-template <class T>
-using Wide = std::conditional_t<std::is_same_v<T, BFloat16>, float, T>;
 
 template <class To, class From>
 To convert(From value) {
@@ -71,8 +60,8 @@ void CpuOperations::do_copy(const Tensor& from, Tensor to) {
             std::copy(source + begin, source + end, target + begin);
         });
     }
-    dispatch_stored_float("copy", from.type(), [&](auto from_zero) {
-        dispatch_stored_float("copy", to.type(), [&](auto to_zero) {
+    dispatch_stored("copy", from.type(), [&](auto from_zero) {
+        dispatch_stored("copy", to.type(), [&](auto to_zero) {
             using From = decltype(from_zero);
             using To = decltype(to_zero);
             const From* const source = data<From>(from);
@@ -86,8 +75,8 @@ void CpuOperations::do_copy(const Tensor& from, Tensor to) {
 }
 
 void CpuOperations::do_add(const Tensor& x, Tensor y) {
-    dispatch_stored_float("add", x.type(), [&](auto x_zero) {
-        dispatch_stored_float("add", y.type(), [&](auto y_zero) {
+    dispatch_stored("add", x.type(), [&](auto x_zero) {
+        dispatch_stored("add", y.type(), [&](auto y_zero) {
             using X = decltype(x_zero);
             using Y = decltype(y_zero);
             using Sum = std::common_type_t<Wide<X>, Wide<Y>>;
@@ -102,7 +91,7 @@ void CpuOperations::do_add(const Tensor& x, Tensor y) {
 }
 
 void CpuOperations::do_scale(Tensor x, double factor) {
-    dispatch_stored_float("scale", x.type(), [&](auto zero) {
+    dispatch_stored("scale", x.type(), [&](auto zero) {
         using T = decltype(zero);
         T* const to = writable<T>(x);
         const auto by = static_cast<Wide<T>>(factor);

@@ -2,9 +2,8 @@
 // s = 1 / (1 + e^(-2u)): the same function, one exponential, and no cancellation for very negative x.
 #include <numbers>
 
-#include "backend/cpu/dispatch.hpp"
 #include "backend/cpu/operations.hpp"
-#include "backend/cpu/simd.hpp"
+#include "backend/cpu/stored.hpp"
 
 namespace trireme::backend {
 namespace {
@@ -27,15 +26,16 @@ inline constexpr T kLargestExponent = sizeof(T) == 4 ? T{80} : T{700};
 } // namespace
 
 void CpuOperations::do_gelu_forward(const Tensor& x, Tensor y) {
-    dispatch_float("gelu_forward", x.type(), [&](auto zero) {
-        using T = decltype(zero);
-        const T* const from = data<T>(x);
-        T* const to = writable<T>(y);
+    dispatch_stored("gelu_forward", x.type(), [&](auto zero) {
+        using S = decltype(zero);
+        using T = Wide<S>;
+        const S* const from = data<S>(x);
+        S* const to = writable<S>(y);
         pool_.parallel_for(x.elements(), kGrain, [=](std::int64_t begin, std::int64_t end, int) {
             simd::for_vectors<T>(end - begin, [&](std::int64_t i, auto count) {
                 const simd::Vec<T> value = simd::load_some(from + begin + i, count);
                 const simd::Vec<T> s = T{1} / (T{1} + simd::exp(-twice_u<T>(value)));
-                simd::store_some<T>(to + begin + i, value * s, count);
+                simd::store_some(to + begin + i, simd::Vec<T>(value * s), count);
             });
         });
     });
@@ -43,10 +43,11 @@ void CpuOperations::do_gelu_forward(const Tensor& x, Tensor y) {
 
 // d(x s)/dx = s + x s (1 - s) * d(2u)/dx, where 1 - s = s e^(-2u) keeps its digits as s nears 1.
 void CpuOperations::do_gelu_input_gradient(const Tensor& grad_y, const Tensor& x, Tensor grad_x) {
-    dispatch_float("gelu_input_gradient", x.type(), [&](auto zero) {
-        using T = decltype(zero);
-        const T *const grad = data<T>(grad_y), *const from = data<T>(x);
-        T* const to = writable<T>(grad_x);
+    dispatch_stored("gelu_input_gradient", x.type(), [&](auto zero) {
+        using S = decltype(zero);
+        using T = Wide<S>;
+        const S *const grad = data<S>(grad_y), *const from = data<S>(x);
+        S* const to = writable<S>(grad_x);
         pool_.parallel_for(x.elements(), kGrain, [=](std::int64_t begin, std::int64_t end, int) {
             simd::for_vectors<T>(end - begin, [&](std::int64_t i, auto count) {
                 const simd::Vec<T> value = simd::load_some(from + begin + i, count);
@@ -57,8 +58,8 @@ void CpuOperations::do_gelu_input_gradient(const Tensor& grad_y, const Tensor& x
                 const simd::Vec<T> slope =
                     kTwiceRootTwoOverPi<T> * (T{1} + T{3} * kCubic<T> * (value * value));
                 const simd::Vec<T> derivative = s + value * s * (s * e) * slope;
-                simd::store_some<T>(to + begin + i, simd::load_some(grad + begin + i, count) * derivative,
-                                    count);
+                simd::store_some(to + begin + i,
+                                 simd::Vec<T>(simd::load_some(grad + begin + i, count) * derivative), count);
             });
         });
     });

@@ -53,21 +53,6 @@ MatrixView<T> from_column(MatrixView<T> matrix, std::int64_t index) {
     return matrix;
 }
 
-struct Tile {
-    std::int64_t rows, columns;
-};
-
-// Multiples of 16, so that kernels run full. 2048 x 1152 -> 512 x 1152; 1152 x 384 -> 576 x 384; 384 x 1536
-// -> 384 x 768.
-Tile tile_of(std::int64_t m, std::int64_t n, std::int64_t k) {
-    std::int64_t down = divide_round_up(m, kTileRows), across = divide_round_up(n, kTileColumns);
-    if (down > 1)
-        down = round_up(down, 2);
-    if (down % 2 == 1 && across % 2 == 1 && m * n * k >= kLeastWork)
-        ++(across > 1 || n > m ? across : down);
-    return {round_up(divide_round_up(m, down), 16), round_up(divide_round_up(n, across), 16)};
-}
-
 // OpenBLAS picks its kernels by OPENBLAS_CORETYPE or by the processor; these names have AVX-512.
 bool slower_than_this_cpu([[maybe_unused]] std::string_view core) {
 #if defined(__x86_64__)
@@ -85,6 +70,17 @@ std::string slow_core_note() {
 }
 
 } // namespace
+
+// Multiples of 16, so that kernels run full. 2048 x 1152 -> 512 x 1152; 1152 x 384 -> 576 x 384; 384 x 1536
+// -> 384 x 768.
+Tile tile_of(std::int64_t m, std::int64_t n, std::int64_t k) {
+    std::int64_t down = divide_round_up(m, kTileRows), across = divide_round_up(n, kTileColumns);
+    if (down > 1)
+        down = round_up(down, 2);
+    if (down % 2 == 1 && across % 2 == 1 && m * n * k >= kLeastWork)
+        ++(across > 1 || n > m ? across : down);
+    return {round_up(divide_round_up(m, down), 16), round_up(divide_round_up(n, across), 16)};
+}
 
 template <class T>
 void gemm_serial(std::int64_t m, std::int64_t n, std::int64_t k, T alpha, MatrixView<T> a, MatrixView<T> b,

@@ -25,6 +25,12 @@ struct MatrixView {
 template <class T>
 void gemm_serial(std::int64_t m, std::int64_t n, std::int64_t k, T alpha, MatrixView<T> a, MatrixView<T> b,
                  T beta, T* c, std::int64_t c_stride);
+// How the result of a product is cut for several threads: by its shape alone, at most 768 x 1536.
+struct Tile {
+    std::int64_t rows, columns;
+};
+Tile tile_of(std::int64_t m, std::int64_t n, std::int64_t k);
+
 // On all threads of the pool:
 template <class T>
 void gemm(ThreadPool& pool, std::int64_t m, std::int64_t n, std::int64_t k, T alpha, MatrixView<T> a,

@@ -4,7 +4,7 @@
 
 #include "backend/cpu/column_sums.hpp"
 #include "backend/cpu/operations.hpp"
-#include "backend/cpu/simd.hpp"
+#include "backend/cpu/stored.hpp"
 
 namespace trireme::backend {
 namespace {
@@ -26,14 +26,16 @@ T sum_row(std::int64_t n, const Term& term) {
 
 void CpuOperations::do_layer_norm_forward(const Tensor& x, const Tensor& weight, const Tensor& bias,
                                           double epsilon, Tensor y, Tensor mean, Tensor rstd) {
-    dispatch_float("layer_norm_forward", x.type(), [&](auto zero) {
-        using T = decltype(zero);
+    dispatch_stored("layer_norm_forward", x.type(), [&](auto zero) {
+        using S = decltype(zero);
+        using T = Wide<S>;
         const std::int64_t width = columns(x);
-        const T *const from = data<T>(x), *const w = data<T>(weight), *const shift = data<T>(bias);
-        T *const to = writable<T>(y), *const means = writable<T>(mean), *const rstds = writable<T>(rstd);
+        const S *const from = data<S>(x), *const w = data<S>(weight), *const shift = data<S>(bias);
+        S* const to = writable<S>(y);
+        T *const means = writable<T>(mean), *const rstds = writable<T>(rstd);
         pool_.parallel_for(rows(x), rows_per_chunk(width), [=](std::int64_t begin, std::int64_t end, int) {
             for (std::int64_t r = begin; r < end; ++r) {
-                const T* const row = from + r * width;
+                const S* const row = from + r * width;
                 const T m = sum_row<T>(width, [&](std::int64_t i,
                                                   auto count) { return simd::load_some(row + i, count); }) /
                             static_cast<T>(width);
@@ -48,7 +50,7 @@ void CpuOperations::do_layer_norm_forward(const Tensor& x, const Tensor& weight,
                 means[r] = m;
                 rstds[r] = s;
                 for (std::int64_t c = 0; c < width; ++c)
-                    to[r * width + c] = (row[c] - m) * s * w[c] + shift[c];
+                    to[r * width + c] = narrow<S>((widen(row[c]) - m) * s * widen(w[c]) + widen(shift[c]));
             }
         });
     });
@@ -59,17 +61,18 @@ void CpuOperations::do_layer_norm_forward(const Tensor& x, const Tensor& weight,
 void CpuOperations::do_layer_norm_input_gradient(const Tensor& grad_y, const Tensor& x, const Tensor& weight,
                                                  const Tensor& mean, const Tensor& rstd, Tensor grad_x,
                                                  GradWrite write) {
-    dispatch_float("layer_norm_input_gradient", x.type(), [&](auto zero) {
-        using T = decltype(zero);
+    dispatch_stored("layer_norm_input_gradient", x.type(), [&](auto zero) {
+        using S = decltype(zero);
+        using T = Wide<S>;
         const std::int64_t width = columns(x);
-        const T *const grad = data<T>(grad_y), *const from = data<T>(x), *const w = data<T>(weight);
+        const S *const grad = data<S>(grad_y), *const from = data<S>(x), *const w = data<S>(weight);
         const T *const means = data<T>(mean), *const rstds = data<T>(rstd);
-        T* const to = writable<T>(grad_x);
+        S* const to = writable<S>(grad_x);
         pool_.parallel_for(rows(x), rows_per_chunk(width), [=](std::int64_t begin, std::int64_t end, int) {
             for (std::int64_t r = begin; r < end; ++r) {
-                const T *const g = grad + r * width, *const row = from + r * width;
+                const S *const g = grad + r * width, *const row = from + r * width;
                 const T m = means[r], s = rstds[r];
-                T* const out = to + r * width;
+                S* const out = to + r * width;
                 const T mean_g =
                     sum_row<T>(width,
                                [&](std::int64_t i, auto count) {
@@ -84,14 +87,14 @@ void CpuOperations::do_layer_norm_input_gradient(const Tensor& grad_y, const Ten
                                              }) /
                                   static_cast<T>(width);
                 const auto gradient = [&](std::int64_t c) {
-                    return s * (g[c] * w[c] - mean_g - (row[c] - m) * s * mean_gx);
+                    return s * (widen(g[c]) * widen(w[c]) - mean_g - (widen(row[c]) - m) * s * mean_gx);
                 };
                 if (write == GradWrite::accumulate)
                     for (std::int64_t c = 0; c < width; ++c)
-                        out[c] += gradient(c);
+                        out[c] = narrow<S>(widen(out[c]) + gradient(c));
                 else
                     for (std::int64_t c = 0; c < width; ++c)
-                        out[c] = gradient(c);
+                        out[c] = narrow<S>(gradient(c));
             }
         });
     });
@@ -100,10 +103,11 @@ void CpuOperations::do_layer_norm_input_gradient(const Tensor& grad_y, const Ten
 void CpuOperations::do_layer_norm_weight_gradient(const Tensor& grad_y, const Tensor& x, const Tensor& mean,
                                                   const Tensor& rstd, Tensor grad_weight, Tensor grad_bias,
                                                   GradWrite write) {
-    dispatch_float("layer_norm_weight_gradient", x.type(), [&](auto zero) {
-        using T = decltype(zero);
+    dispatch_stored("layer_norm_weight_gradient", x.type(), [&](auto zero) {
+        using S = decltype(zero);
+        using T = Wide<S>;
         const std::int64_t width = columns(x);
-        const T *const g = data<T>(grad_y), *const from = data<T>(x);
+        const S *const g = data<S>(grad_y), *const from = data<S>(x);
         const T *const means = data<T>(mean), *const rstds = data<T>(rstd);
         sum_columns<2, T>(pool_, scratch_, rows(x), width, {writable<T>(grad_weight), writable<T>(grad_bias)},
                           write, [=](std::int64_t r, std::int64_t c, auto count) {

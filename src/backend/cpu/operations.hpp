@@ -1,5 +1,5 @@
 // The CPU's overrides of ops.hpp; each family of operations stands in the file named after it. fp32 and fp64
-// are computed natively.
+// are computed natively, bf16 is computed in fp32 (stored.hpp).
 #pragma once
 
 #include "backend/cpu/scratch.hpp"
@@ -44,6 +44,23 @@ class CpuOperations final : public Operations {
     // gelu.cpp
     void do_gelu_forward(const Tensor& x, Tensor y) override;
     void do_gelu_input_gradient(const Tensor& grad_y, const Tensor& x, Tensor grad_x) override;
+    // rms_norm.cpp
+    void do_rms_norm_forward(const Tensor& x, const Tensor& weight, double epsilon, Tensor y,
+                             Tensor rstd) override;
+    void do_rms_norm_input_gradient(const Tensor& grad_y, const Tensor& x, const Tensor& weight,
+                                    const Tensor& rstd, Tensor grad_x, GradWrite write) override;
+    void do_rms_norm_weight_gradient(const Tensor& grad_y, const Tensor& x, const Tensor& rstd,
+                                     Tensor grad_weight, GradWrite write) override;
+    // swiglu.cpp
+    void do_swiglu_forward(const Tensor& gate_up, Tensor y) override;
+    void do_swiglu_input_gradient(const Tensor& grad_y, const Tensor& gate_up, Tensor grad_gate_up) override;
+    // rotary.cpp
+    void do_rotary(Tensor qkv, std::int64_t heads, const Tensor& table, const Tensor& positions,
+                   std::int64_t first_position, RotaryDirection direction) override;
+    // position_lookup.cpp
+    void do_position_lookup_forward(const Tensor& table, const Tensor& positions, Tensor x) override;
+    void do_position_lookup_weight_gradient(const Tensor& grad_out, const Tensor& positions,
+                                            Tensor grad_table) override;
     // attention_forward.cpp, attention_gradient.cpp
     void do_attention_forward(const Tensor& qkv, const Attention& attention, Tensor out,
                               Tensor logsumexp) override;

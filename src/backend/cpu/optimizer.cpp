@@ -1,8 +1,8 @@
 // The gradient norm's sum of squares and AdamW.
 #include <cmath>
 
-#include "backend/cpu/dispatch.hpp"
 #include "backend/cpu/operations.hpp"
+#include "backend/cpu/stored.hpp"
 
 namespace trireme::backend {
 namespace {
@@ -17,11 +17,13 @@ double block_of_squares(const T* x, std::int64_t count) {
     std::int64_t i = 0;
     for (; i + kLanes <= count; i += kLanes)
         for (std::int64_t l = 0; l < kLanes; ++l) {
-            const auto value = static_cast<double>(x[i + l]);
+            const double value = widen(x[i + l]);
             lanes[l] += value * value;
         }
-    for (std::int64_t l = 0; i < count; ++i, ++l)
-        lanes[l] += static_cast<double>(x[i]) * static_cast<double>(x[i]);
+    for (std::int64_t l = 0; i < count; ++i, ++l) {
+        const double value = widen(x[i]);
+        lanes[l] += value * value;
+    }
     double sum = 0;
     for (const double lane : lanes)
         sum += lane;
@@ -57,7 +59,7 @@ void update(std::int64_t begin, std::int64_t end, const AdamConstants& constants
 } // namespace
 
 void CpuOperations::do_sum_of_squares(const Tensor& x, Tensor result, GradWrite write) {
-    dispatch_float("sum_of_squares", x.type(), [&](auto zero) {
+    dispatch_stored("sum_of_squares", x.type(), [&](auto zero) {
         using T = decltype(zero);
         const std::int64_t count = x.elements(), blocks = (count + kSquaresBlock - 1) / kSquaresBlock;
         scratch_.reserve(blocks * static_cast<std::int64_t>(sizeof(double)));

@@ -15,12 +15,15 @@ struct Case {
     std::int64_t length, batch, heads, groups, dim;
     Causal causal;
     double dropout;
+    unsigned documents = 0; // 0: none; else a seed of their boundaries
 };
 constexpr Case kCases[] = {
-    {1, 1, 1, 1, 1, Causal::yes, 0},  {5, 2, 4, 2, 3, Causal::no, 0.2},
-    {65, 1, 3, 1, 8, Causal::yes, 0}, {130, 2, 2, 2, 16, Causal::yes, 0.1},
-    {129, 1, 2, 1, 7, Causal::no, 0}, {64, 1, 1, 1, 64, Causal::yes, 0.5},
-    {300, 1, 1, 1, 5, Causal::no, 0}, {330, 1, 2, 1, 12, Causal::yes, 0.1},
+    {1, 1, 1, 1, 1, Causal::yes, 0},         {5, 2, 4, 2, 3, Causal::no, 0.2},
+    {65, 1, 3, 1, 8, Causal::yes, 0},        {130, 2, 2, 2, 16, Causal::yes, 0.1},
+    {129, 1, 2, 1, 7, Causal::no, 0},        {64, 1, 1, 1, 64, Causal::yes, 0.5},
+    {300, 1, 1, 1, 5, Causal::no, 0},        {330, 1, 2, 1, 12, Causal::yes, 0.1},
+    {9, 3, 2, 1, 4, Causal::yes, 0, 1},      {700, 2, 2, 1, 8, Causal::yes, 0, 2},
+    {333, 1, 2, 1, 16, Causal::yes, 0.2, 3},
 };
 
 Attention options(const Case& c) {
@@ -34,6 +37,23 @@ Attention options(const Case& c) {
     attention.causal = c.causal;
     attention.dropout = {c.dropout, 1234, DropoutSite::attention_weights, 3, (std::int64_t{5} << 32) - 1, 0};
     return attention;
+}
+
+// [T, B]: where the document of each position begins. Documents of 1 to 2 sqrt(T) positions, one of most of
+// the row.
+Array<std::int32_t> document_starts(const Case& c) {
+    Array<std::int32_t> out(Shape{c.length, c.batch});
+    std::mt19937 words(c.documents);
+    const auto usual = static_cast<unsigned>(2 * std::sqrt(static_cast<double>(c.length)));
+    for (std::int64_t b = 0; b < c.batch; ++b)
+        for (std::int64_t t = 0, begin = 0, end = 0; t < c.length; ++t) {
+            if (t == end) {
+                begin = t;
+                end = t + (t > c.length / 5 && t < c.length / 3 ? c.length / 2 : 1 + words() % usual);
+            }
+            out.values[static_cast<std::size_t>(t * c.batch + b)] = static_cast<std::int32_t>(begin);
+        }
+    return out;
 }
 
 // 0 or 1 / (1 - p), from the definition in ops.hpp.
@@ -82,12 +102,17 @@ Reference<R> reference(const Case& c, const Attention& a, const std::vector<R>& 
                 const std::int64_t keys = c.causal == Causal::yes ? q + 1 : c.length;
                 std::vector<R> p(static_cast<std::size_t>(keys)), g(static_cast<std::size_t>(keys));
                 R most = -std::numeric_limits<R>::infinity(), sum = 0, delta = 0;
+                const std::int64_t begin =
+                    a.documents.defined()
+                        ? a.documents.values<std::int32_t>()[static_cast<std::size_t>(q * c.batch + b)]
+                        : 0;
                 for (std::int64_t k = 0; k < keys; ++k) {
                     R score = 0;
                     for (std::int64_t d = 0; d < c.dim; ++d)
                         score += qkv[at(q, b, h, d)] * qkv[at(k, b, k_slot, d)];
-                    p[static_cast<std::size_t>(k)] = score * scale;
-                    most = std::max(most, score * scale);
+                    p[static_cast<std::size_t>(k)] =
+                        k < begin ? -std::numeric_limits<R>::infinity() : score * scale;
+                    most = std::max(most, p[static_cast<std::size_t>(k)]);
                 }
                 for (R& weight : p)
                     sum += std::exp(weight - most);
@@ -127,7 +152,10 @@ TYPED_TEST_SUITE(AttentionTest, FloatTypes);
 TYPED_TEST(AttentionTest, MatchesTheTextbook) {
     using T = TypeParam;
     for (const Case& c : kCases) {
-        const Attention attention = options(c);
+        Attention attention = options(c);
+        auto documents = document_starts(c);
+        if (c.documents != 0)
+            attention.documents = documents.tensor();
         auto qkv = random_array<T>(Shape{c.length, c.batch, c.heads + 2 * c.groups, c.dim}, 1, 2);
         auto grad_out = random_array<T>(Shape{c.length, c.batch, c.heads, c.dim}, 2);
         Array<T> out(grad_out.shape, T{5}), logsumexp(Shape{c.batch, c.heads, c.length}),
@@ -144,7 +172,8 @@ TYPED_TEST(AttentionTest, MatchesTheTextbook) {
         const auto truth = reference<long double>(c, attention, qkv.template as<long double>(),
                                                   grad_out.template as<long double>());
         const auto plain = reference<T>(c, attention, qkv.values, grad_out.values);
-        const auto label = concat("T ", c.length, " H ", c.heads, " G ", c.groups, " D ", c.dim);
+        const auto label =
+            concat("T ", c.length, " H ", c.heads, " G ", c.groups, " D ", c.dim, " documents ", c.documents);
         EXPECT_TRUE(within(out.values, truth.out, twice_plain_error(plain.out, truth.out))) << label;
         EXPECT_TRUE(
             within(logsumexp.values, truth.logsumexp, twice_plain_error(plain.logsumexp, truth.logsumexp)))
@@ -187,6 +216,64 @@ TYPED_TEST(AttentionTest, LargeScoresDoNotOverflowAndNanReachesItsQueries) {
     cpu->compute().attention_forward(qkv.tensor(), attention, out.tensor(), logsumexp.tensor());
     for (std::size_t q = 0; q < 270; ++q)
         EXPECT_EQ(std::isnan(out.values[2 * q]), q >= 266) << q;
+}
+
+// Documents really do not attend to each other: whatever stands in one, the others keep their bits.
+TYPED_TEST(AttentionTest, DocumentsDoNotSeeEachOther) {
+    using T = TypeParam;
+    const Case c{300, 1, 2, 1, 8, Causal::yes, 0};
+    Attention attention = options(c);
+    Array<std::int32_t> documents(Shape{c.length, 1});
+    for (std::size_t t = 0; t < 300; ++t)
+        documents.values[t] = t < 90 ? 0 : t < 130 ? 90 : 130;
+    attention.documents = documents.tensor();
+    auto qkv = random_array<T>(Shape{c.length, 1, 4, c.dim}, 6);
+    auto grad_out = random_array<T>(Shape{c.length, 1, 2, c.dim}, 7);
+    const auto cpu = backend::make_cpu_backend(2);
+    const auto compute = [&] {
+        Array<T> out(grad_out.shape), logsumexp(Shape{1, 2, c.length}), grad(qkv.shape);
+        cpu->compute().attention_forward(qkv.tensor(), attention, out.tensor(), logsumexp.tensor());
+        cpu->compute().attention_input_gradient(grad_out.tensor(), qkv.tensor(), out.tensor(),
+                                                logsumexp.tensor(), attention, grad.tensor());
+        return std::pair(out.values, grad.values);
+    };
+    const auto before = compute();
+    for (std::size_t t = 90; t < 130; ++t) { // the middle document
+        for (std::size_t i = 0; i < 32; ++i)
+            qkv.values[t * 32 + i] = static_cast<T>(50.0 - static_cast<double>(i + t % 7));
+        for (std::size_t i = 0; i < 16; ++i)
+            grad_out.values[t * 16 + i] = T{9};
+    }
+    const auto after = compute();
+    for (std::size_t t = 0; t < 300; ++t) {
+        const bool same_out =
+            std::equal(&before.first[t * 16], &before.first[t * 16] + 16, &after.first[t * 16]);
+        const bool same_grad =
+            std::equal(&before.second[t * 32], &before.second[t * 32] + 32, &after.second[t * 32]);
+        EXPECT_EQ(same_out, t < 90 || t >= 130) << t;
+        EXPECT_EQ(same_grad, t < 90 || t >= 130) << t;
+    }
+}
+
+TEST(AttentionDocuments, RefusesWhatIsNoOrderOfDocuments) {
+    const Case c{4, 1, 1, 1, 2, Causal::yes, 0};
+    Attention attention = options(c);
+    auto qkv = random_array<float>(Shape{4, 1, 3, 2}, 8);
+    Array<float> out(Shape{4, 1, 1, 2}), logsumexp(Shape{1, 1, 4});
+    Array<std::int32_t> documents(Shape{4, 1});
+    attention.documents = documents.tensor();
+    const auto cpu = backend::make_cpu_backend(1);
+    const auto with = [&](std::vector<std::int32_t> starts) {
+        documents.values = std::move(starts);
+        attention.documents = documents.tensor();
+        cpu->compute().attention_forward(qkv.tensor(), attention, out.tensor(), logsumexp.tensor());
+    };
+    EXPECT_NO_THROW(with({0, 1, 1, 3}));
+    EXPECT_THROW(with({0, 2, 2, 2}), Error); // begins behind its position
+    EXPECT_THROW(with({0, 1, 0, 3}), Error); // goes back
+    EXPECT_THROW(with({-1, 0, 0, 0}), Error);
+    attention.causal = Causal::no;
+    EXPECT_THROW(with({0, 1, 1, 3}), Error);
 }
 
 } // namespace
