@@ -20,43 +20,26 @@ class Builder {
           padded_vocabulary_(padded_vocabulary(config, tensor_size)) {}
 
     std::vector<Parameter> build() {
-        matrix("embedding.word.weight", Owner::tied, {config_.vocabulary, config_.hidden}, 0,
-               config_.init_std);
-        parameters_.back().padded_extent = padded_vocabulary_;
-        matrix("embedding.position.weight", Owner::embedding, {config_.max_positions, config_.hidden},
-               kReplicated, config_.init_std);
+        const bool tied = config_.output_layer == OutputLayer::tied;
+        vocabulary_matrix("embedding.word.weight", tied ? Owner::tied : Owner::embedding);
+        if (config_.positions == Positions::learned)
+            matrix("embedding.position.weight", Owner::embedding, {config_.max_positions, config_.hidden}, kReplicated,
+                   config_.init_std);
         for (std::int64_t layer = 0; layer < config_.layers; ++layer)
             add_layer(layer);
         norm("final_norm", Owner::head);
+        if (!tied)
+            vocabulary_matrix("output.weight", Owner::head);
         return std::move(parameters_);
     }
 
   private:
     void add_layer(std::int64_t number) {
         const std::size_t first = parameters_.size();
-        const std::int64_t hidden = config_.hidden;
-        const std::int64_t head_dim = config_.head_dim;
         norm("attention_norm", Owner::layer);
-        const std::pair<const char*, std::int64_t> projections[] = {
-            {"query", config_.heads}, {"key", config_.groups}, {"value", config_.groups}};
-        for (const auto& [what, heads] : projections) {
-            matrix(concat("attention.", what, ".weight"), Owner::layer, {heads, head_dim, hidden}, 0,
-                   config_.init_std);
-            parameters_.back().pack = "attention.query_key_value.weight";
-        }
-        for (const auto& [what, heads] : projections) {
-            vector(concat("attention.", what, ".bias"), Owner::layer, {heads, head_dim}, 0,
-                   Initialisation::zeros);
-            parameters_.back().pack = "attention.query_key_value.bias";
-        }
-        matrix("attention.projection.weight", Owner::layer, {hidden, config_.heads, head_dim}, 1,
-               residual_std_);
-        vector("attention.projection.bias", Owner::layer, {hidden}, kReplicated, Initialisation::zeros);
+        attention();
         norm("mlp_norm", Owner::layer);
-        matrix("mlp.up.weight", Owner::layer, {config_.ffn, hidden}, 0, config_.init_std);
-        vector("mlp.up.bias", Owner::layer, {config_.ffn}, 0, Initialisation::zeros);
-        matrix("mlp.down.weight", Owner::layer, {hidden, config_.ffn}, 1, residual_std_);
-        vector("mlp.down.bias", Owner::layer, {hidden}, kReplicated, Initialisation::zeros);
+        mlp();
         for (std::size_t i = first; i < parameters_.size(); ++i) {
             Parameter& parameter = parameters_[i];
             parameter.layer = number;
@@ -66,9 +49,61 @@ class Builder {
         }
     }
 
+    void attention() {
+        const std::int64_t hidden = config_.hidden, head_dim = config_.head_dim;
+        const std::pair<const char*, std::int64_t> projections[] = {
+            {"query", config_.heads}, {"key", config_.groups}, {"value", config_.groups}};
+        for (const auto& [what, heads] : projections) {
+            matrix(concat("attention.", what, ".weight"), Owner::layer, {heads, head_dim, hidden}, 0, config_.init_std);
+            parameters_.back().pack = "attention.query_key_value.weight";
+        }
+        if (config_.biases != Biases::none)
+            for (const auto& [what, heads] : projections) {
+                vector(concat("attention.", what, ".bias"), Owner::layer, {heads, head_dim}, 0, Initialisation::zeros);
+                parameters_.back().pack = "attention.query_key_value.bias";
+            }
+        matrix("attention.projection.weight", Owner::layer, {hidden, config_.heads, head_dim}, 1, residual_std_);
+        bias("attention.projection.bias", hidden, kReplicated);
+    }
+
+    void mlp() {
+        const std::int64_t hidden = config_.hidden, ffn = config_.ffn;
+        const bool gated = config_.activation == Activation::swiglu;
+        const auto packed = [&](const std::string& suffix) {
+            if (gated)
+                parameters_.back().pack = "mlp.gate_up." + suffix;
+        };
+        for (const char* what : {"mlp.gate", "mlp.up"}) {
+            if (!gated && what == std::string("mlp.gate"))
+                continue;
+            matrix(concat(what, ".weight"), Owner::layer, {ffn, hidden}, 0, config_.init_std);
+            packed("weight");
+        }
+        if (config_.biases == Biases::all)
+            for (const char* what : {"mlp.gate", "mlp.up"}) {
+                if (!gated && what == std::string("mlp.gate"))
+                    continue;
+                bias(concat(what, ".bias"), ffn, 0);
+                packed("bias");
+            }
+        matrix("mlp.down.weight", Owner::layer, {hidden, ffn}, 1, residual_std_);
+        bias("mlp.down.bias", hidden, kReplicated);
+    }
+
     void norm(const std::string& name, Owner owner) {
         vector(name + ".weight", owner, {config_.hidden}, kReplicated, Initialisation::ones);
-        vector(name + ".bias", owner, {config_.hidden}, kReplicated, Initialisation::zeros);
+        if (config_.normalisation == Normalisation::layer_norm)
+            vector(name + ".bias", owner, {config_.hidden}, kReplicated, Initialisation::zeros);
+    }
+
+    void bias(const std::string& name, std::int64_t size, int split_axis) {
+        if (config_.biases == Biases::all)
+            vector(name, Owner::layer, {size}, split_axis, Initialisation::zeros);
+    }
+
+    void vocabulary_matrix(const std::string& name, Owner owner) {
+        matrix(name, owner, {config_.vocabulary, config_.hidden}, 0, config_.init_std);
+        parameters_.back().padded_extent = padded_vocabulary_;
     }
 
     void matrix(const std::string& name, Owner owner, std::vector<std::int64_t> shape, int split_axis,
@@ -143,8 +178,9 @@ double flops_per_token(const ModelConfig& config, AttentionFlops attention) {
     const auto query = static_cast<double>(config.heads * config.head_dim);
     const auto key_value = static_cast<double>(2 * config.groups * config.head_dim);
     const auto layers = static_cast<double>(config.layers);
-    const double layer_parameters =
-        hidden * (query + key_value) + query * hidden + 2 * hidden * static_cast<double>(config.ffn);
+    const double mlp_matrices = config.activation == Activation::swiglu ? 3 : 2;
+    const double layer_parameters = hidden * (query + key_value) + query * hidden +
+                                    mlp_matrices * hidden * static_cast<double>(config.ffn);
     const double logits_parameters = hidden * static_cast<double>(config.vocabulary);
     const double scores = 12 * layers * query * static_cast<double>(config.sequence);
     return 6 * (layers * layer_parameters + logits_parameters) +

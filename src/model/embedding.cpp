@@ -19,6 +19,8 @@ void Embedding::bind(const memory::Arena& arena, const Parameters& parameters, c
     const Shape word{d_.V, d_.C}, position{setup_.config.max_positions, d_.C};
     word_ = parameters.weight("embedding.word.weight").reshaped(word);
     grad_word_ = parameters.gradient("embedding.word.weight").reshaped(word);
+    if (setup_.config.positions != catalogue::Positions::learned)
+        return;
     position_ = parameters.weight("embedding.position.weight").reshaped(position);
     grad_position_ = parameters.gradient("embedding.position.weight").reshaped(position);
 }
@@ -39,7 +41,8 @@ void Embedding::forward(const Tensor& tokens, std::int64_t first_sample, Mode mo
     const Tensor partial = region_.leave_from(output).reshaped(whole);
     ops.embedding_forward(tokens, word_, d_.first_row, partial);
     region_.leave(partial, output);
-    ops.position_forward(position_, d_.first_position, output);
+    if (position_.defined())
+        ops.position_forward(position_, d_.first_position, output);
     if (const backend::Dropout settings = dropout(first_sample, mode); settings.probability > 0)
         ops.bias_dropout_residual(output, {}, {}, settings, output);
 }
@@ -48,7 +51,8 @@ void Embedding::weight_gradient(const Tensor& tokens, std::int64_t first_sample,
     backend::Operations& ops = machinery_.backend->compute();
     if (const backend::Dropout settings = dropout(first_sample, Mode::train); settings.probability > 0)
         ops.dropout_gradient(grad, settings, grad);
-    ops.position_weight_gradient(grad, d_.first_position, grad_position_);
+    if (position_.defined())
+        ops.position_weight_gradient(grad, d_.first_position, grad_position_);
     Tensor whole = grad;
     if (region_.cuts_sequence()) { // no layer needs its gradient of "mlp down" any more
         whole = gathered_;

@@ -1,6 +1,6 @@
 // Token and position embeddings, the first thing of the first stage: x = dropout(word[token] + position[t]).
 // The word table is cut by rows over tensor ranks (a rank adds zeros for tokens of others, the sum over ranks
-// is the embedding); the position table is held whole by each.
+// is the embedding); the position table, if there is one, is held whole by each.
 #pragma once
 
 #include "tensor_region.hpp"

@@ -42,9 +42,10 @@ HeadActivations<Tensor> bind(const memory::Arena& arena, const HeadActivations<I
 void Head::bind(const memory::Arena& arena, const Parameters& parameters, const Machinery& machinery) {
     machinery_ = machinery;
     region_.bind(arena, machinery);
-    norm_ = bind_norm(parameters, "final_norm", d_.C);
-    word_ = parameters.weight("embedding.word.weight").reshaped(Shape{d_.V, d_.C});
-    grad_word_ = parameters.gradient("embedding.word.weight").reshaped(Shape{d_.V, d_.C});
+    norm_.bind(parameters, "final_norm", setup_, *machinery.backend);
+    const char* output = setup_.config.output_layer == catalogue::OutputLayer::tied ? "embedding.word.weight" : "output.weight";
+    word_ = parameters.weight(output).reshaped(Shape{d_.V, d_.C});
+    grad_word_ = parameters.gradient(output).reshaped(Shape{d_.V, d_.C});
     logits_ = arena.tensor(logits_item_);
     grad_norm_ = arena.tensor(grad_norm_item_);
     loss_ = arena.tensor(loss_item_);
@@ -61,8 +62,7 @@ void Head::compute_logits(const HeadActivations<Tensor>& kept) {
 
 void Head::forward(const HeadActivations<Tensor>& kept, std::int64_t micro_batch, Mode mode) {
     backend::Operations& ops = machinery_.backend->compute();
-    ops.layer_norm_forward(kept.input, norm_.weight, norm_.bias, setup_.config.norm_epsilon, kept.norm,
-                           kept.norm_mean, kept.norm_rstd);
+    norm_.forward(kept.input, kept.norm, kept.norm_mean, kept.norm_rstd);
     compute_logits(kept);
     logits_of_ = micro_batch;
     if (mode == Mode::infer)
@@ -86,10 +86,8 @@ void Head::backward(const HeadActivations<Tensor>& kept, std::int64_t micro_batc
     const Tensor grad_norm = region_.outside(grad_norm_);
     region_.leave(grad_norm_, grad_norm);
     ops.linear_weight_gradient(region_.enter(kept.norm), logits_, grad_word_, GradWrite::accumulate);
-    ops.layer_norm_input_gradient(grad_norm, kept.input, norm_.weight, kept.norm_mean, kept.norm_rstd, grad,
-                                  GradWrite::overwrite);
-    ops.layer_norm_weight_gradient(grad_norm, kept.input, kept.norm_mean, kept.norm_rstd, norm_.grad_weight,
-                                   norm_.grad_bias, GradWrite::accumulate);
+    norm_.input_gradient(grad_norm, kept.input, kept.norm_mean, kept.norm_rstd, grad, GradWrite::overwrite);
+    norm_.weight_gradient(grad_norm, kept.input, kept.norm_mean, kept.norm_rstd);
 }
 
 } // namespace trireme::model

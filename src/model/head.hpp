@@ -1,4 +1,4 @@
-// The last thing of the last stage: final norm, logits against the (tied) word embedding, and the
+// The last thing of the last stage: final norm, logits against the word embedding or an output layer of its own, and the
 // cross-entropy, all cut over tensor ranks by vocabulary; the logits are never gathered for a loss.
 //
 // One logits buffer serves all micro-batches. The backward pass finds them there if no other micro-batch came
@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <string>
 
-#include "linear.hpp"
+#include "module.hpp"
 #include "tensor_region.hpp"
 #include "trireme/memory/plan.hpp"
 #include "trireme/model/stage_setup.hpp"
@@ -54,7 +54,7 @@ class Head {
     Dimensions d_;
     Machinery machinery_;
     TensorRegion region_;
-    Module norm_;
+    Norm norm_;
     Tensor word_, grad_word_; // [V, C]
     memory::Item logits_item_, loss_item_, grad_norm_item_;
     Tensor logits_, loss_, grad_norm_;

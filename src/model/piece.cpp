@@ -149,6 +149,7 @@ struct Piece::Impl {
         }
         for (TransformerLayer& layer : layers)
             layer.bind(arena, parameters, machinery);
+        layers.front().fill_shared();
         if (embedding)
             embedding->bind(arena, parameters, machinery);
         if (head)

@@ -9,8 +9,42 @@ using backend::GradWrite;
 using memory::Category;
 using memory::Item;
 
+namespace {
+
+catalogue::RotaryConfig rotary_config(const StageSetup& setup) {
+    catalogue::RotaryConfig rotary = setup.config.rotary;
+    rotary.head_dim = setup.config.head_dim;
+    return rotary;
+}
+
+} // namespace
+
 TransformerLayer::TransformerLayer(const StageSetup& setup, std::int64_t number)
-    : setup_(setup), d_(dimensions(setup)), number_(number), region_(setup) {}
+    : setup_(setup), d_(dimensions(setup)), number_(number), region_(setup),
+      up_width_(gated() ? 2 * d_.F : d_.F) {}
+
+void TransformerLayer::plan_shared(memory::Plan& plan) {
+    region_.plan(plan);
+    if (setup_.config.positions == catalogue::Positions::rotary)
+        rotary_item_ = plan.share(Category::buffers, "rotary table",
+                                  Shape{setup_.config.sequence, catalogue::rotary_dimensions(rotary_config(setup_))},
+                                  statistics_type(setup_.type));
+}
+
+void TransformerLayer::fill_shared() const {
+    if (!rotary_table_.defined())
+        return;
+    const auto fill = [&](auto values) {
+        const Tensor host{std::span(values), rotary_table_.shape()};
+        catalogue::fill_rotary_table(rotary_config(setup_), host);
+        machinery_.backend->copy_to_device(host, rotary_table_);
+    };
+    const auto elements = static_cast<std::size_t>(rotary_table_.elements());
+    if (rotary_table_.type() == DType::f64)
+        fill(std::vector<double>(elements));
+    else
+        fill(std::vector<float>(elements));
+}
 
 LayerActivations<Item> TransformerLayer::plan_activations(memory::Plan& plan, const std::string& name,
                                                           Sharing sharing) const {
@@ -21,7 +55,7 @@ LayerActivations<Item> TransformerLayer::plan_activations(memory::Plan& plan, co
                    ? plan.share(Category::activations, concat("recomputed ", full), shape, of)
                    : plan.add(Category::activations, full, shape, of);
     };
-    const Shape tokens{d_.ns}, hidden{d_.Ts, d_.B, d_.C}, wide{d_.n, d_.F};
+    const Shape tokens{d_.ns}, hidden{d_.Ts, d_.B, d_.C};
     LayerActivations<Item> items;
     items.attention_norm_mean = add("attention norm mean", tokens, stat);
     items.attention_norm_rstd = add("attention norm rstd", tokens, stat);
@@ -31,8 +65,8 @@ LayerActivations<Item> TransformerLayer::plan_activations(memory::Plan& plan, co
     items.mlp_norm_mean = add("mlp norm mean", tokens, stat);
     items.mlp_norm_rstd = add("mlp norm rstd", tokens, stat);
     items.mlp_norm = add("mlp norm", hidden, type);
-    items.up = add("mlp up", wide, type);
-    items.gelu = add("mlp gelu", wide, type);
+    items.up = add("mlp up", Shape{d_.n, up_width_}, type);
+    items.activated = add("mlp activated", Shape{d_.n, d_.F}, type);
 
     const Shape attention{d_.T, d_.B, d_.H, d_.D}, logsumexp{d_.B, d_.H, d_.T};
     if (sharing == Sharing::attention_core) { // one for all layers and micro-batches
@@ -62,7 +96,8 @@ LayerGradients<Item> TransformerLayer::plan_gradients(memory::Plan& plan,
             share("attention", Shape{d_.T, d_.B, d_.H, d_.D}), // no weight gradient reads it
             keep("projection", hidden),
             keep("mlp norm", hidden),
-            keep("mlp up", Shape{d_.n, d_.F}),
+            share(gated() ? "mlp activated" : "mlp up", Shape{d_.n, d_.F}),
+            keep("mlp up", Shape{d_.n, up_width_}),
             keep("mlp down", hidden)};
 }
 
@@ -79,18 +114,13 @@ LayerActivations<Tensor> bind(const memory::Arena& arena, const LayerActivations
             at(items.mlp_norm_rstd),
             at(items.mlp_norm),
             at(items.up),
-            at(items.gelu)};
+            at(items.activated)};
 }
 
 LayerGradients<Tensor> bind(const memory::Arena& arena, const LayerGradients<Item>& items) {
     const auto at = [&](Item item) { return arena.tensor(item); };
-    return {at(items.attention_norm),
-            at(items.query_key_value),
-            at(items.attention),
-            at(items.projection),
-            at(items.mlp_norm),
-            at(items.up),
-            at(items.down)};
+    return {at(items.attention_norm), at(items.query_key_value), at(items.attention), at(items.projection),
+            at(items.mlp_norm),       at(items.activated),       at(items.up),        at(items.down)};
 }
 
 void TransformerLayer::bind(const memory::Arena& arena, const Parameters& parameters, const Machinery& machinery) {
@@ -98,13 +128,17 @@ void TransformerLayer::bind(const memory::Arena& arena, const Parameters& parame
     region_.bind(arena, machinery);
     const std::string name = concat("layers.", number_, ".");
     const std::int64_t heads = d_.H * d_.D;
-    attention_norm_ = bind_norm(parameters, name + "attention_norm", d_.C);
-    query_key_value_ =
-        bind_linear(parameters, name + "attention.query_key_value", (d_.H + 2 * d_.G) * d_.D, d_.C);
-    projection_ = bind_linear(parameters, name + "attention.projection", d_.C, heads);
-    mlp_norm_ = bind_norm(parameters, name + "mlp_norm", d_.C);
-    up_ = bind_linear(parameters, name + "mlp.up", d_.F, d_.C);
-    down_ = bind_linear(parameters, name + "mlp.down", d_.C, d_.F);
+    const catalogue::Biases biases = setup_.config.biases;
+    const HasBias all = biases == catalogue::Biases::all ? HasBias::yes : HasBias::no;
+    const HasBias attention = biases == catalogue::Biases::none ? HasBias::no : HasBias::yes;
+    attention_norm_.bind(parameters, name + "attention_norm", setup_, *machinery.backend);
+    query_key_value_ = bind_module(parameters, name + "attention.query_key_value",
+                                   Shape{(d_.H + 2 * d_.G) * d_.D, d_.C}, attention);
+    projection_ = bind_module(parameters, name + "attention.projection", Shape{d_.C, heads}, all);
+    mlp_norm_.bind(parameters, name + "mlp_norm", setup_, *machinery.backend);
+    up_ = bind_module(parameters, name + (gated() ? "mlp.gate_up" : "mlp.up"), Shape{up_width_, d_.C}, all);
+    down_ = bind_module(parameters, name + "mlp.down", Shape{d_.C, d_.F}, all);
+    rotary_table_ = arena.tensor(rotary_item_);
 }
 
 backend::Dropout TransformerLayer::dropout(backend::DropoutSite site, std::int64_t first_sample,
@@ -132,6 +166,11 @@ backend::Attention TransformerLayer::attention(std::int64_t first_sample, Mode m
             dropout(backend::DropoutSite::attention_weights, first_sample, mode)};
 }
 
+void TransformerLayer::rotate(const Tensor& query_key_value, backend::RotaryDirection direction) const {
+    if (rotary_table_.defined())
+        machinery_.backend->compute().rotary(query_key_value, d_.H + d_.G, rotary_table_, {}, 0, direction);
+}
+
 Tensor TransformerLayer::packed_rows(const Tensor& query_key_value) const {
     return query_key_value.reshaped(Shape{d_.n, (d_.H + 2 * d_.G) * d_.D});
 }
@@ -144,12 +183,11 @@ void TransformerLayer::forward(const Tensor& input, const LayerActivations<Tenso
                                std::int64_t first_sample, Mode mode, LayerOutput wanted,
                                Tensor output) const {
     backend::Operations& ops = machinery_.backend->compute();
-    const double epsilon = setup_.config.norm_epsilon;
 
-    ops.layer_norm_forward(input, attention_norm_.weight, attention_norm_.bias, epsilon, kept.attention_norm,
-                           kept.attention_norm_mean, kept.attention_norm_rstd);
+    attention_norm_.forward(input, kept.attention_norm, kept.attention_norm_mean, kept.attention_norm_rstd);
     ops.linear_forward(region_.enter(kept.attention_norm), query_key_value_.weight, query_key_value_.bias,
                        packed_rows(kept.query_key_value));
+    rotate(kept.query_key_value, backend::RotaryDirection::forward);
     ops.attention_forward(kept.query_key_value, attention(first_sample, mode), kept.attention,
                           kept.logsumexp);
     const Tensor projected = region_.leave_from(kept.residual);
@@ -159,14 +197,16 @@ void TransformerLayer::forward(const Tensor& input, const LayerActivations<Tenso
                               dropout(backend::DropoutSite::attention_output, first_sample, mode),
                               kept.residual);
 
-    ops.layer_norm_forward(kept.residual, mlp_norm_.weight, mlp_norm_.bias, epsilon, kept.mlp_norm,
-                           kept.mlp_norm_mean, kept.mlp_norm_rstd);
+    mlp_norm_.forward(kept.residual, kept.mlp_norm, kept.mlp_norm_mean, kept.mlp_norm_rstd);
     ops.linear_forward(region_.enter(kept.mlp_norm), up_.weight, up_.bias, kept.up);
-    ops.gelu_forward(kept.up, kept.gelu);
+    if (gated())
+        ops.swiglu_forward(kept.up, kept.activated);
+    else
+        ops.gelu_forward(kept.up, kept.activated);
     if (wanted == LayerOutput::discarded)
         return;
     const Tensor down = region_.leave_from(output);
-    ops.linear_forward(kept.gelu, down_.weight, {}, down);
+    ops.linear_forward(kept.activated, down_.weight, {}, down);
     region_.leave(down, output);
     ops.bias_dropout_residual(output, down_.bias, kept.residual,
                               dropout(backend::DropoutSite::mlp_output, first_sample, mode), output);
@@ -180,13 +220,17 @@ void TransformerLayer::input_gradient(const Tensor& input, const LayerActivation
     ops.dropout_gradient(grad, dropout(backend::DropoutSite::mlp_output, first_sample, Mode::train),
                          region_.outside(gradients.down));
     region_.complete(gradients.down);
-    ops.linear_input_gradient(gradients.down, down_.weight, gradients.up);
-    ops.gelu_input_gradient(gradients.up, kept.up, gradients.up);
+    const Tensor activated = gated() ? gradients.activated : gradients.up; // GELU works in place
+    ops.linear_input_gradient(gradients.down, down_.weight, activated);
+    if (gated())
+        ops.swiglu_input_gradient(activated, kept.up, gradients.up);
+    else
+        ops.gelu_input_gradient(activated, kept.up, gradients.up);
     ops.linear_input_gradient(gradients.up, up_.weight, gradients.mlp_norm);
     const Tensor mlp_norm = region_.outside(gradients.mlp_norm);
     region_.leave(gradients.mlp_norm, mlp_norm);
-    ops.layer_norm_input_gradient(mlp_norm, kept.residual, mlp_norm_.weight, kept.mlp_norm_mean,
-                                  kept.mlp_norm_rstd, grad, GradWrite::accumulate);
+    mlp_norm_.input_gradient(mlp_norm, kept.residual, kept.mlp_norm_mean, kept.mlp_norm_rstd, grad,
+                             GradWrite::accumulate);
 
     ops.dropout_gradient(grad, dropout(backend::DropoutSite::attention_output, first_sample, Mode::train),
                          region_.outside(gradients.projection));
@@ -197,12 +241,13 @@ void TransformerLayer::input_gradient(const Tensor& input, const LayerActivation
         ops.attention_forward(kept.query_key_value, settings, kept.attention, kept.logsumexp);
     ops.attention_input_gradient(gradients.attention, kept.query_key_value, kept.attention, kept.logsumexp,
                                  settings, gradients.query_key_value);
+    rotate(gradients.query_key_value, backend::RotaryDirection::backward);
     ops.linear_input_gradient(packed_rows(gradients.query_key_value), query_key_value_.weight,
                               gradients.attention_norm);
     const Tensor attention_norm = region_.outside(gradients.attention_norm);
     region_.leave(gradients.attention_norm, attention_norm);
-    ops.layer_norm_input_gradient(attention_norm, input, attention_norm_.weight, kept.attention_norm_mean,
-                                  kept.attention_norm_rstd, grad, GradWrite::accumulate);
+    attention_norm_.input_gradient(attention_norm, input, kept.attention_norm_mean, kept.attention_norm_rstd, grad,
+                                   GradWrite::accumulate);
 }
 
 void TransformerLayer::weight_gradient(const Tensor& input, const LayerActivations<Tensor>& kept,
@@ -212,25 +257,22 @@ void TransformerLayer::weight_gradient(const Tensor& input, const LayerActivatio
         ops.linear_weight_gradient(x, grad_y, module.grad_weight, GradWrite::accumulate);
     };
     const auto bias = [&](const Module& module, const Tensor& grad_y) {
-        ops.bias_gradient(grad_y, module.grad_bias, GradWrite::accumulate);
-    };
-    const auto norm = [&](const Module& module, const Tensor& grad_y, const Tensor& x, const Tensor& mean,
-                          const Tensor& rstd) {
-        ops.layer_norm_weight_gradient(region_.outside(grad_y), x, mean, rstd, module.grad_weight,
-                                       module.grad_bias, GradWrite::accumulate);
+        if (module.bias.defined())
+            ops.bias_gradient(grad_y, module.grad_bias, GradWrite::accumulate);
     };
     // Biases that are added outside are held whole by every tensor rank, which sees its part of the sequence.
-    weight(down_, kept.gelu, gradients.down);
+    weight(down_, kept.activated, gradients.down);
     bias(down_, region_.outside(gradients.down));
     weight(up_, region_.enter(kept.mlp_norm), gradients.up);
     bias(up_, gradients.up);
-    norm(mlp_norm_, gradients.mlp_norm, kept.residual, kept.mlp_norm_mean, kept.mlp_norm_rstd);
+    mlp_norm_.weight_gradient(region_.outside(gradients.mlp_norm), kept.residual, kept.mlp_norm_mean,
+                              kept.mlp_norm_rstd);
     weight(projection_, head_rows(kept.attention), gradients.projection);
     bias(projection_, region_.outside(gradients.projection));
     weight(query_key_value_, region_.enter(kept.attention_norm), packed_rows(gradients.query_key_value));
     bias(query_key_value_, packed_rows(gradients.query_key_value));
-    norm(attention_norm_, gradients.attention_norm, input, kept.attention_norm_mean,
-         kept.attention_norm_rstd);
+    attention_norm_.weight_gradient(region_.outside(gradients.attention_norm), input, kept.attention_norm_mean,
+                                    kept.attention_norm_rstd);
 }
 
 } // namespace trireme::model

@@ -3,6 +3,9 @@
 //     residual = input + dropout(projection(attention(query_key_value(norm(input)))))
 //     output   = residual + dropout(down(gelu(up(norm(residual)))))
 //
+// The norm is LayerNorm or RMSNorm, gelu(up) may be silu(gate) * up, query and key may be rotated by position, and linear
+// layers may lack biases, as the catalogue has them.
+//
 // query_key_value and up are column-parallel (their output is cut over tensor ranks, the gradient of their
 // input is summed over them); projection and down are row-parallel (their output is summed over tensor ranks,
 // their bias is added once, after). Letters as in Dimensions. What a pass keeps and what it needs for a while
@@ -11,7 +14,7 @@
 
 #include <string>
 
-#include "linear.hpp"
+#include "module.hpp"
 #include "tensor_region.hpp"
 #include "trireme/memory/plan.hpp"
 #include "trireme/model/stage_setup.hpp"
@@ -30,7 +33,8 @@ struct LayerActivations {
     T residual;                                 // [Ts, B, C]
     T mlp_norm_mean, mlp_norm_rstd;             // [ns] stat
     T mlp_norm;                                 // [Ts, B, C]
-    T up, gelu;                                 // [n, F]
+    T up;                                       // [n, F], or gate and up [n, 2 F]
+    T activated;                                // [n, F]
 };
 
 // Gradients of the outputs of a layer's modules: what weight gradients are made of. Those [T, B, C] belong inside
@@ -42,7 +46,8 @@ struct LayerGradients {
     T attention;       // [T, B, H, D]
     T projection;      // [T, B, C]
     T mlp_norm;        // [T, B, C]
-    T up;              // [n, F]
+    T activated;       // [n, F]; with GELU where `up` is too
+    T up;              // [n, F] or [n, 2 F]
     T down;            // [T, B, C]
 };
 
@@ -63,7 +68,9 @@ class TransformerLayer {
     // Without `name` shared by all layers: a backward pass uses them up layer by layer. With it, kept until a delayed weight
     // gradient.
     LayerGradients<memory::Item> plan_gradients(memory::Plan& plan, const std::string& name) const;
-    void plan_shared(memory::Plan& plan) { region_.plan(plan); }
+    void plan_shared(memory::Plan& plan);
+    // Fills what plan_shared() planned that a step only reads.
+    void fill_shared() const;
 
     void bind(const memory::Arena& arena, const Parameters& parameters, const Machinery& machinery);
 
@@ -82,6 +89,8 @@ class TransformerLayer {
     backend::Dropout dropout(backend::DropoutSite site, std::int64_t first_sample, Mode mode) const;
     backend::Attention attention(std::int64_t first_sample, Mode mode) const;
 
+    void rotate(const Tensor& query_key_value, backend::RotaryDirection direction) const;
+    bool gated() const { return setup_.config.activation == catalogue::Activation::swiglu; }
     Tensor packed_rows(const Tensor& query_key_value) const; // [n, (H + 2 G) D]
     Tensor head_rows(const Tensor& heads) const;             // [n, H D]
 
@@ -90,7 +99,11 @@ class TransformerLayer {
     std::int64_t number_;
     TensorRegion region_;
     Machinery machinery_;
-    Module attention_norm_, query_key_value_, projection_, mlp_norm_, up_, down_;
+    Norm attention_norm_, mlp_norm_;
+    Module query_key_value_, projection_, up_, down_;
+    std::int64_t up_width_; // F, or 2 F with a gate
+    memory::Item rotary_item_;
+    Tensor rotary_table_; // [P, R] stat, shared by all layers; undefined without rotation
 };
 
 LayerActivations<Tensor> bind(const memory::Arena& arena, const LayerActivations<memory::Item>& items);

@@ -33,32 +33,42 @@ std::vector<topology::Grid> grids() {
     return result;
 }
 
+// What distinguishes the models of this test; layout, schedule and recomputation do not.
+std::string describe_model(const train::EngineSetup& setup) {
+    const catalogue::ModelConfig& model = setup.model;
+    return concat(name(setup.type), " ", model.layers, " ", model.groups, " ", static_cast<int>(model.positions),
+                  static_cast<int>(model.normalisation), static_cast<int>(model.activation),
+                  static_cast<int>(model.output_layer), static_cast<int>(model.biases));
+}
+
 // The losses of one rank alone, computed once on rank 0 and given to all.
-std::vector<double> reference(DType type) {
-    static std::map<DType, std::vector<double>> known;
-    if (const auto found = known.find(type); found != known.end())
+std::vector<double> reference(const train::EngineSetup& model) {
+    static std::map<std::string, std::vector<double>> known;
+    const std::string key = describe_model(model);
+    if (const auto found = known.find(key); found != known.end())
         return found->second;
     std::vector<double> losses(kSteps);
     if (runtime().rank() == 0) {
         const auto backend = backend::make_cpu_backend(1);
         const auto alone = comm::make_self_host_group();
         train::EngineSetup setup = test::tiny_setup();
-        setup.type = type;
+        setup.type = model.type;
+        setup.model = model.model;
         train::Engine engine(setup, comm::ProcessGroups::alone(*alone), *backend);
         losses = test::train_losses(engine, kSteps);
     }
     runtime().world().all_reduce(losses, comm::ReduceOp::sum);
-    return known[type] = losses;
+    return known[key] = losses;
 }
 
 std::string describe(const train::EngineSetup& setup) {
-    return concat(setup.grid.text(), ", ", topology::name(setup.schedule), ", micro-batch ",
+    return concat(describe_model(setup), ", ", setup.grid.text(), ", ", topology::name(setup.schedule), ", micro-batch ",
                   setup.micro_batch, ", recompute ", static_cast<int>(setup.recompute.mode), " of ",
                   setup.recompute.layers);
 }
 
 void expect_reference_losses(const train::EngineSetup& setup, double relative_bound) {
-    const std::vector<double> expected = reference(setup.type);
+    const std::vector<double> expected = reference(setup);
     const auto backend = backend::make_cpu_backend(1);
     train::Engine engine(setup, comm::ProcessGroups(runtime(), setup.grid, *backend), *backend);
     const std::vector<double> losses = test::train_losses(engine, kSteps);
@@ -149,20 +159,46 @@ TEST(LayoutMatrix, UnevenStages) {
         GTEST_SKIP() << "one number of layers for up to 4 stages is enough";
     train::EngineSetup setup = test::tiny_setup();
     setup.model.layers = 5;
-    std::vector<double> expected(kSteps);
-    if (runtime().rank() == 0) {
-        const auto backend = backend::make_cpu_backend(1);
-        const auto alone = comm::make_self_host_group();
-        train::Engine engine(setup, comm::ProcessGroups::alone(*alone), *backend);
-        expected = test::train_losses(engine, kSteps);
-    }
-    runtime().world().all_reduce(expected, comm::ReduceOp::sum);
     setup.grid.pipeline = runtime().ranks();
-    const auto backend = backend::make_cpu_backend(1);
-    train::Engine engine(setup, comm::ProcessGroups(runtime(), setup.grid, *backend), *backend);
-    const std::vector<double> losses = test::train_losses(engine, kSteps);
-    for (std::size_t step = 0; step < losses.size(); ++step)
-        ASSERT_TRUE(std::fabs(losses[step] - expected[step]) <= 1e-10 * expected.front()) << "step " << step;
+    expect_reference_losses(setup, 1e-10);
+}
+
+// The shapes of today's models: each switch away from GPT-2 alone, and all of them as in Llama.
+TEST(LayoutMatrix, ModelShapes) {
+    std::vector<catalogue::ModelConfig> models;
+    const catalogue::ModelConfig gpt2 = test::tiny_setup().model;
+    const auto add = [&](auto change) {
+        models.push_back(gpt2);
+        change(models.back());
+    };
+    add([](auto& m) { m.positions = catalogue::Positions::rotary; });
+    add([](auto& m) { m.normalisation = catalogue::Normalisation::rms_norm; });
+    add([](auto& m) { m.activation = catalogue::Activation::swiglu; });
+    add([](auto& m) { m.output_layer = catalogue::OutputLayer::own; });
+    add([](auto& m) { m.biases = catalogue::Biases::query_key_value; });
+    add([](auto& m) {
+        m.positions = catalogue::Positions::rotary;
+        m.normalisation = catalogue::Normalisation::rms_norm;
+        m.activation = catalogue::Activation::swiglu;
+        m.output_layer = catalogue::OutputLayer::own;
+        m.biases = catalogue::Biases::none;
+        m.groups = 2;
+    });
+    for (const topology::Grid& grid : grids())
+        for (const catalogue::ModelConfig& model : models) {
+            if (model.groups % grid.tensor != 0)
+                continue;
+            train::EngineSetup setup = test::tiny_setup();
+            setup.model = model;
+            setup.grid = grid;
+            setup.sequence_parallel =
+                grid.data > 1 ? model::SequenceParallel::no : model::SequenceParallel::yes;
+            if (grid.data > 1)
+                setup.optimizer.sharding = optimizer::Sharding::data_ranks;
+            if (grid.pipeline > 1)
+                setup.recompute = kRecomputes[static_cast<std::size_t>(grid.tensor) % kRecomputes.size()];
+            ASSERT_NO_FATAL_FAILURE(expect_reference_losses(setup, 1e-10));
+        }
 }
 
 // The parameters of all ranks of one data replica are the model's, with what is replicated and padded counted

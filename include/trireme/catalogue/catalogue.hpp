@@ -19,7 +19,7 @@ namespace trireme::catalogue {
 
 enum class Initialisation : std::uint8_t { normal, zeros, ones };
 
-// Which piece of the model a parameter belongs to. `tied` is the word embedding that the first stage owns and
+// Which piece of the model a parameter belongs to. `tied` is a word embedding that the first stage owns and
 // the last stage holds a copy of.
 enum class Owner : std::uint8_t { embedding, tied, layer, head };
 

@@ -1,0 +1,49 @@
+// The parameters of one module as tensors: weights, bias and their main gradients; and the norm, whose kind is the model's.
+#pragma once
+
+#include <string>
+
+#include "trireme/model/parameters.hpp"
+#include "trireme/model/stage_setup.hpp"
+
+namespace trireme::model {
+
+struct Module {
+    Tensor weight, bias;           // bias [out] or undefined
+    Tensor grad_weight, grad_bias; // main type
+};
+
+enum class HasBias : std::uint8_t { no, yes };
+
+// weight [out, in] or [out], bias [out].
+inline Module bind_module(const Parameters& parameters, const std::string& name, const Shape& shape, HasBias has_bias) {
+    const std::string weight = name + ".weight", bias = name + ".bias";
+    Module module;
+    module.weight = parameters.weight(weight).reshaped(shape);
+    module.grad_weight = parameters.gradient(weight).reshaped(shape);
+    if (has_bias == HasBias::yes) {
+        module.bias = parameters.weight(bias).reshaped(Shape{shape[0]});
+        module.grad_bias = parameters.gradient(bias).reshaped(Shape{shape[0]});
+    }
+    return module;
+}
+
+// LayerNorm or RMSNorm over the last axis, outside tensor-parallel regions. x, y [Ts, B, C]; mean (LayerNorm only) and
+// rstd [ns] stat.
+class Norm {
+  public:
+    void bind(const Parameters& parameters, const std::string& name, const StageSetup& setup, backend::Backend& backend);
+
+    void forward(const Tensor& x, Tensor y, Tensor mean, Tensor rstd) const;
+    void input_gradient(const Tensor& grad_y, const Tensor& x, const Tensor& mean, const Tensor& rstd, Tensor grad_x,
+                        backend::GradWrite write) const;
+    void weight_gradient(const Tensor& grad_y, const Tensor& x, const Tensor& mean, const Tensor& rstd) const;
+
+  private:
+    Module module_;
+    bool rms_ = false;
+    double epsilon_ = 0;
+    backend::Backend* backend_ = nullptr;
+};
+
+} // namespace trireme::model
