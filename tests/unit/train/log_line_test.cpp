@@ -56,9 +56,10 @@ TEST(LogLine, ShowsNanAndItsCounters) {
     line.skipped_iterations = 2;
     line.nan_iterations = 13;
     const std::string text = format(line);
-    EXPECT_NE(text.find("| lm loss: nan | loss scale: 1.0 | grad norm: inf | number of skipped iterations:   2 | "
-                        "number of nan iterations:  13 |"),
-              std::string::npos)
+    EXPECT_NE(
+        text.find("| lm loss: nan | loss scale: 1.0 | grad norm: inf | number of skipped iterations:   2 | "
+                  "number of nan iterations:  13 |"),
+        std::string::npos)
         << text;
 }
 
@@ -76,10 +77,12 @@ TEST(LogLine, TakesTheWidestNumbers) {
 
 // exp(2.9312) = 18.7501...; exp(20) = 485165195.4 is the cap.
 TEST(LogLine, EvaluationShowsLossAndPerplexity) {
-    EXPECT_EQ(format_evaluation("validation", "iteration 100", std::log(18.75)),
-              " validation loss at iteration 100 | lm loss value: 2.931194E+00 | lm loss PPL: 1.875000E+01 |");
-    EXPECT_EQ(format_evaluation("test", "the end of training", 1234.5),
-              " test loss at the end of training | lm loss value: 1.234500E+03 | lm loss PPL: 4.851652E+08 |");
+    EXPECT_EQ(
+        format_evaluation("validation", "iteration 100", std::log(18.75)),
+        " validation loss at iteration 100 | lm loss value: 2.931194E+00 | lm loss PPL: 1.875000E+01 |");
+    EXPECT_EQ(
+        format_evaluation("test", "the end of training", 1234.5),
+        " test loss at the end of training | lm loss value: 1.234500E+03 | lm loss PPL: 4.851652E+08 |");
     const std::string nan = format_evaluation("validation", "iteration 1", kNan);
     EXPECT_EQ(nan, " validation loss at iteration 1 | lm loss value: nan | lm loss PPL: nan |");
 }
@@ -110,7 +113,9 @@ class Json {
     simdjson::dom::element root_;
 };
 
-std::uint64_t bits(double value) { return std::bit_cast<std::uint64_t>(value); }
+std::uint64_t bits(double value) {
+    return std::bit_cast<std::uint64_t>(value);
+}
 
 TEST(LogLine, JsonHoldsTheSameBits) {
     IterationLine line = example();
