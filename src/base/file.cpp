@@ -32,11 +32,12 @@ class Descriptor {
     int value_;
 };
 
-Descriptor open_to_read(const std::filesystem::path& path, ErrorCategory category, std::vector<std::string> details,
-                        std::size_t& size_bytes) {
+Descriptor open_to_read(const std::filesystem::path& path, ErrorCategory category,
+                        std::vector<std::string> details, std::size_t& size_bytes) {
     Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
     if (file.get() < 0)
-        throw Error(category, concat("cannot open ", path.string(), ": ", system_reason()), std::move(details));
+        throw Error(category, concat("cannot open ", path.string(), ": ", system_reason()),
+                    std::move(details));
     struct stat status {};
     if (::fstat(file.get(), &status) != 0)
         throw Error(category, concat("cannot examine ", path.string(), ": ", system_reason()));
@@ -52,7 +53,8 @@ std::string system_reason() {
     return std::error_code(errno, std::generic_category()).message();
 }
 
-std::string read_file(const std::filesystem::path& path, ErrorCategory category, std::vector<std::string> details) {
+std::string read_file(const std::filesystem::path& path, ErrorCategory category,
+                      std::vector<std::string> details) {
     const MappedFile file(path, category, std::move(details));
     const std::span<const std::byte> bytes = file.bytes();
     return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
@@ -103,7 +105,8 @@ void publish_file(const std::filesystem::path& path, std::string_view content) {
     sync_directory(path.has_parent_path() ? path.parent_path() : std::filesystem::path("."));
 }
 
-MappedFile::MappedFile(const std::filesystem::path& path, ErrorCategory category, std::vector<std::string> details) {
+MappedFile::MappedFile(const std::filesystem::path& path, ErrorCategory category,
+                       std::vector<std::string> details) {
     const Descriptor file = open_to_read(path, category, std::move(details), size_);
     if (size_ == 0)
         return;

@@ -16,7 +16,8 @@
 namespace trireme::data {
 namespace {
 
-constexpr std::string_view kCure = "try: --vocab-file and --merge-file with the vocab.json and merges.txt of one tokenizer";
+constexpr std::string_view kCure =
+    "try: --vocab-file and --merge-file with the vocab.json and merges.txt of one tokenizer";
 
 using IdOfToken = std::unordered_map<std::string, std::int32_t>;
 
@@ -41,12 +42,12 @@ IdOfToken read_vocab(const std::filesystem::path& path) {
     for (const auto& [token, value] : object) {
         std::int64_t id = 0;
         if (value.get(id) || id < 0 || id > kLargestId)
-            refuse_file(concat(path.string(), ": the id of token \"", token,
-                                                    "\" is not an integer in [0, ", kLargestId, "]"));
+            refuse_file(concat(path.string(), ": the id of token \"", token, "\" is not an integer in [0, ",
+                               kLargestId, "]"));
         const auto [other, is_new] = token_of_id.emplace(id, token);
         if (!is_new)
-            refuse_file(concat(path.string(), ": id ", id, " belongs to two tokens, \"",
-                                                    other->second, "\" and \"", token, "\""));
+            refuse_file(concat(path.string(), ": id ", id, " belongs to two tokens, \"", other->second,
+                               "\" and \"", token, "\""));
         if (!ids.emplace(token, static_cast<std::int32_t>(id)).second)
             refuse_file(concat(path.string(), ": token \"", token, "\" occurs twice"));
     }

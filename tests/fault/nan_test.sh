@@ -21,7 +21,7 @@ else
     not_ok "it shows what is not finite, and counts it" "$last"
 fi
 check_equal "the last checkpoint is of the step before" "$(cat "$s/nan/latest_checkpointed_iteration.txt")" "$((bad - 1))"
-check_equal "and there is no later one" "$(ls -d "$s/nan"/iter_* | wc -l)" "$((bad - 1))"
+check_equal "and there is no later one" "$(find "$s/nan" -name 'iter_*' | wc -l)" "$((bad - 1))"
 # "nan", "-nan", "inf", "-inf" in quotes: JSON has no such numbers.
 check_equal "metrics.jsonl has the step" "$(tail -n 1 "$s/nan/metrics.jsonl" |
     grep -c '^{"iteration": '"$bad"', .*"grad norm": "-\{0,1\}\(nan\|inf\)", .*"nan iterations": 1, ')" 1

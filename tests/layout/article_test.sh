@@ -8,7 +8,7 @@ article=(pretrain --num-layers 32 --hidden-size 4096 --num-attention-heads 32 --
     --max-position-embeddings 2048 --micro-batch-size 1 --gradient-accumulation-steps 16 --tensor-model-parallel-size 4
     --pipeline-model-parallel-size 2 --lr 1.5e-4 --train-iters 100000 --lr-decay-style cosine --min-lr 1e-5
     --weight-decay 0.1 --clip-grad 1.0 --data-path /data/train.jsonl --tokenizer-type GPT2BPETokenizer
-    --vocab-file /data/vocab.json --merge-file /data/merges.txt --split 98,2,0 --log-interval 10 --save-interval 1000
+    --vocab-file /data/vocab.json --merge-file /data/merges.txt --split "98,2,0" --log-interval 10 --save-interval 1000
     --eval-interval 1000 --eval-iters 10 --save /checkpoints --load /checkpoints)
 
 if [[ -e /data/vocab.json ]]; then
@@ -24,7 +24,7 @@ check_refused "full size, on too few ranks" 6 2 "6 ranks do not fit TP 4 x PP 2:
 shrunk=("${article[@]}" --num-layers 4 --hidden-size 32 --num-attention-heads 4 --seq-length 32
     --max-position-embeddings 32 --train-iters 6 --log-interval 2 --save-interval 4 --eval-interval 4 --eval-iters 1
     --data-path tests/data/tiny/corpus_text_document --vocab-file tests/data/tiny/vocab.json
-    --merge-file tests/data/tiny/merges.txt --split 90,10,0 --save "$s/run" --load "$s/run")
+    --merge-file tests/data/tiny/merges.txt --split "90,10,0" --save "$s/run" --load "$s/run")
 run_well "shrunk, on eight ranks" 8 "${shrunk[@]}"
 check_contains "global batch = 1 x DP 1 x 16" "$output" "global batch size:    16 |"
 check_contains "a fresh start into an empty directory says so" "$output" "no checkpoint in $s/run: starting from scratch"

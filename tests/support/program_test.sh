@@ -9,6 +9,7 @@
 # shellcheck disable=SC2034
 level=${TRIREME_TEST_LEVEL:-quick}
 programs=${TRIREME_BIN:-${BUILD:-build}/bin}
+# shellcheck disable=SC2034
 tiny=(pretrain --config tests/configs/tiny.cfg)
 chmod 755 "$scratch" # some tests work as another user
 # A program that hangs is a failure, not an endless test.
@@ -21,6 +22,7 @@ started() {
     [[ $ranks == 1 ]] || launcher=("${MPIRUN:-mpirun}" "${MPIRUN_FLAGS[@]}" -np "$ranks")
     timeout -k 10 "$hang" "${launcher[@]}" "$@" >"$scratch/stdout" 2>"$scratch/stderr" </dev/null
     status=$?
+    # shellcheck disable=SC2034
     output=$(<"$scratch/stdout") errors=$(<"$scratch/stderr")
 }
 # run_trireme RANKS ARGUMENTS...

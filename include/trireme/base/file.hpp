@@ -14,15 +14,17 @@
 
 namespace trireme {
 
-// The whole file. Throws Error of `category` that names the path and the system's reason; `details` are added to it.
-std::string read_file(const std::filesystem::path& path, ErrorCategory category, std::vector<std::string> details = {});
+// The whole file. Throws Error of `category` that names the path and the system's reason; `details` are added
+// to it.
+std::string read_file(const std::filesystem::path& path, ErrorCategory category,
+                      std::vector<std::string> details = {});
 
 // Replaces `path` in one step: readers see the old or the new content, also after a crash. Throws Error
 // (output).
 void publish_file(const std::filesystem::path& path, std::string_view content);
 
-// Whether `bytes` can be had in `directory`: asks the file system for them and gives them back. Throws Error (output) if not;
-// a file system that cannot tell passes.
+// Whether `bytes` can be had in `directory`: asks the file system for them and gives them back. Throws Error
+// (output) if not; a file system that cannot tell passes.
 void require_room(const std::filesystem::path& directory, std::int64_t bytes);
 
 // fsync of a directory, so that a rename in it survives a crash. Throws Error (output).
@@ -35,7 +37,8 @@ std::string system_reason();
 class MappedFile {
   public:
     MappedFile() = default;
-    MappedFile(const std::filesystem::path& path, ErrorCategory category, std::vector<std::string> details = {});
+    MappedFile(const std::filesystem::path& path, ErrorCategory category,
+               std::vector<std::string> details = {});
     MappedFile(MappedFile&& other) noexcept;
     MappedFile& operator=(MappedFile&& other) noexcept;
     MappedFile(const MappedFile&) = delete;
