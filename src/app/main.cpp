@@ -1,5 +1,8 @@
 // The trireme program: dispatches sub-commands, and is the one place where errors end.
+#include <cstdlib>
+#include <functional>
 #include <iostream>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -23,13 +26,10 @@ constexpr const char* kUsage = "usage: trireme COMMAND [OPTIONS]\n"
                                "  info       how this program was built\n"
                                "trireme COMMAND --help lists the options of a command\n";
 
-int info() {
+std::string info() {
     const BuildInfo& build = build_info();
-    std::cout << "trireme   " << build.version << " (" << build.commit << ")\n"
-              << "compiler  " << build.compiler << "\n"
-              << "flags     " << build.flags << "\n"
-              << "devices   cpu\n";
-    return 0;
+    return concat("trireme   ", build.version, " (", build.commit, ")\n", "compiler  ", build.compiler, "\n",
+                  "flags     ", build.flags, "\n", "devices   cpu\n");
 }
 
 // The options of the checkpoint that --load names: evaluate and generate take the model's shape from there.
@@ -78,11 +78,25 @@ std::optional<options::Command> command_named(const std::string& name) {
     return std::nullopt;
 }
 
-int run_as_one_of_many(int argc, char** argv, options::Command command,
-                       const std::vector<std::string>& arguments) {
+// The number that a launcher gave this process, readable before MPI is started; nothing without a launcher.
+std::optional<int> number_from_launcher() {
+    for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"})
+        if (const char* text = std::getenv(name))
+            return std::atoi(text);
+    return std::nullopt;
+}
+
+// Says a text once, whatever the number of processes.
+int say(const std::string& text) {
+    if (number_from_launcher().value_or(0) == 0)
+        std::cout << text << std::flush;
+    return 0;
+}
+
+int run_as_one_of_many(int argc, char** argv, const std::function<int(comm::Runtime&)>& work) {
     comm::Runtime runtime(argc, argv);
     try {
-        return run(command, arguments, runtime);
+        return work(runtime);
     } catch (const Error& error) {
         return runtime.report(error);
     } catch (const std::exception& error) {
@@ -93,22 +107,26 @@ int run_as_one_of_many(int argc, char** argv, options::Command command,
 int dispatch(int argc, char** argv) {
     const std::vector<std::string> arguments(argv + std::min(argc, 2), argv + argc);
     const std::string name = argc > 1 ? argv[1] : "";
-    if (name == "--help" || name == "-h" || name == "help") {
-        std::cout << kUsage;
-        return 0;
-    }
+    if (name == "--help" || name == "-h" || name == "help")
+        return say(kUsage);
     if (name == "info" || name == "--version")
-        return info();
+        return say(info());
     const std::optional<options::Command> command = command_named(name);
-    if (!command)
-        throw Error(ErrorCategory::usage,
-                    name.empty() ? "no command was given" : concat("there is no command ", name),
-                    {"try: trireme --help"});
-    if (options::parse(*command, arguments).help_requested) {
-        std::cout << options::help_text(*command);
-        return 0;
+    if (!command) {
+        const Error wrong(ErrorCategory::usage,
+                          name.empty() ? "no command was given" : concat("there is no command ", name),
+                          {"try: trireme --help"});
+        if (!number_from_launcher())
+            throw wrong;
+        return run_as_one_of_many(argc, argv, [&](comm::Runtime& runtime) {
+            comm::agree(runtime.world(), [&] { throw wrong; });
+            return wrong.exit_code();
+        });
     }
-    return run_as_one_of_many(argc, argv, *command, arguments);
+    if (options::parse(*command, arguments).help_requested)
+        return say(options::help_text(*command));
+    return run_as_one_of_many(argc, argv,
+                              [&](comm::Runtime& runtime) { return run(*command, arguments, runtime); });
 }
 
 } // namespace
@@ -120,5 +138,8 @@ int main(int argc, char** argv) {
     } catch (const trireme::Error& error) {
         std::cerr << error.message();
         return error.exit_code();
+    } catch (const std::exception& error) {
+        std::cerr << trireme::Error(trireme::ErrorCategory::internal, error.what()).message();
+        return 1;
     }
 }

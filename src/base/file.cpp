@@ -9,6 +9,8 @@
 #include <unistd.h>
 #include <utility>
 
+#include "trireme/base/sizes.hpp"
+
 namespace trireme {
 namespace {
 
@@ -30,15 +32,17 @@ class Descriptor {
     int value_;
 };
 
-Descriptor open_to_read(const std::filesystem::path& path, ErrorCategory category, std::size_t& size_bytes) {
+Descriptor open_to_read(const std::filesystem::path& path, ErrorCategory category,
+                        std::vector<std::string> details, std::size_t& size_bytes) {
     Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
     if (file.get() < 0)
-        throw Error(category, concat("cannot open ", path.string(), ": ", system_reason()));
+        throw Error(category, concat("cannot open ", path.string(), ": ", system_reason()),
+                    std::move(details));
     struct stat status {};
     if (::fstat(file.get(), &status) != 0)
         throw Error(category, concat("cannot examine ", path.string(), ": ", system_reason()));
     if (!S_ISREG(status.st_mode))
-        throw Error(category, concat(path.string(), " is not a regular file"));
+        throw Error(category, concat(path.string(), " is not a regular file"), std::move(details));
     size_bytes = static_cast<std::size_t>(status.st_size);
     return file;
 }
@@ -49,10 +53,25 @@ std::string system_reason() {
     return std::error_code(errno, std::generic_category()).message();
 }
 
-std::string read_file(const std::filesystem::path& path, ErrorCategory category) {
-    const MappedFile file(path, category);
+std::string read_file(const std::filesystem::path& path, ErrorCategory category,
+                      std::vector<std::string> details) {
+    const MappedFile file(path, category, std::move(details));
     const std::span<const std::byte> bytes = file.bytes();
     return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+}
+
+void require_room(const std::filesystem::path& directory, std::int64_t bytes) {
+    const std::filesystem::path trial = directory / concat("room.", ::getpid());
+    const Descriptor file(::open(trial.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+    if (file.get() < 0)
+        throw Error(ErrorCategory::output, concat("cannot create ", trial.string(), ": ", system_reason()));
+    const bool refused = ::fallocate(file.get(), 0, 0, bytes) != 0 && errno != EOPNOTSUPP && errno != ENOSYS;
+    const std::string reason = refused ? system_reason() : "";
+    ::unlink(trial.c_str());
+    if (refused)
+        throw Error(ErrorCategory::output,
+                    concat("no room for ", show_bytes(bytes), " in ", directory.string(), ": ", reason),
+                    {"try: free space and quota (df -h, quota -s), or another --save"});
 }
 
 void sync_directory(const std::filesystem::path& directory) {
@@ -86,8 +105,9 @@ void publish_file(const std::filesystem::path& path, std::string_view content) {
     sync_directory(path.has_parent_path() ? path.parent_path() : std::filesystem::path("."));
 }
 
-MappedFile::MappedFile(const std::filesystem::path& path, ErrorCategory category) {
-    const Descriptor file = open_to_read(path, category, size_);
+MappedFile::MappedFile(const std::filesystem::path& path, ErrorCategory category,
+                       std::vector<std::string> details) {
+    const Descriptor file = open_to_read(path, category, std::move(details), size_);
     if (size_ == 0)
         return;
     void* mapping = ::mmap(nullptr, size_, PROT_READ, MAP_SHARED, file.get(), 0);

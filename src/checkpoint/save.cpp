@@ -78,6 +78,24 @@ DType group_type(const char* group, const Model& model) {
     return group == kParameters ? setup.weight_type : setup.gradient_type;
 }
 
+// What a checkpoint takes on disk, a little more than less.
+std::int64_t size_on_disk(const State& state, const Model& model) {
+    constexpr std::int64_t kAroundTensor = 1024, kAroundFile = 16384; // names, shapes, tables
+    const model::ParameterSetup& setup = model.parameters->setup();
+    std::int64_t element_bytes = size_bytes(setup.weight_type), groups = 1;
+    if (model.optimizer != nullptr)
+        for (const optimizer::StateKind kind : optimizer::kAllStateKinds)
+            if (model.optimizer->has(kind)) {
+                element_bytes += size_bytes(group_type(group_of(kind), model));
+                ++groups;
+            }
+    std::int64_t bytes =
+        (setup.grid.pipeline + 1) * kAroundFile + static_cast<std::int64_t>(state.options.size());
+    for (const catalogue::Parameter& parameter : catalogue::make_catalogue(setup.config, setup.grid.tensor))
+        bytes += parameter.elements() * element_bytes + groups * kAroundTensor;
+    return bytes;
+}
+
 // Writes the parts that this rank is to write of one dataset. Collective over the stage.
 void write_parts(storage::File& file, const std::string& name, const Model& model,
                  std::span<const optimizer::StatePart> parts, std::vector<std::byte>& staging) {
@@ -107,7 +125,8 @@ void write_stage(const fs::path& path, const Model& model) {
             std::vector<optimizer::StatePart> parts = parts_of(held);
             file.create_dataset(group + held.parameter.name, held.parameter.shape, group_type(group, model));
             // Where tensor or data ranks hold the same, the first one writes.
-            const bool writes = (held.parameter.split_axis >= 0 || at.tensor == 0) && (all_data_ranks || at.data == 0);
+            const bool writes =
+                (held.parameter.split_axis >= 0 || at.tensor == 0) && (all_data_ranks || at.data == 0);
             if (!writes)
                 parts.clear();
             write_parts(file, group + held.parameter.name, model, parts, staging);
@@ -141,8 +160,12 @@ fs::path save(const fs::path& directory, const State& state, const Model& model)
     const fs::path partial = concat(final.string(), ".partial");
     std::optional<PartialDirectory> created;
     comm::agree(world, [&] {
-        if (first_rank)
-            created.emplace(partial);
+        if (!first_rank)
+            return;
+        created.emplace(partial);
+        // A disk that gets full during a collective write leaves ranks waiting for each other inside HDF5:
+        // ask before.
+        require_room(partial, size_on_disk(state, model));
     });
     comm::agree(world, [&] { write_stage(partial / stage_name(model.groups->at.pipeline), model); });
     comm::agree(world, [&] {
@@ -150,7 +173,8 @@ fs::path save(const fs::path& directory, const State& state, const Model& model)
             return;
         State written = state;
         written.has_optimizer = model.optimizer != nullptr;
-        written.has_master_weights = written.has_optimizer && model.optimizer->has(optimizer::StateKind::master_weights);
+        written.has_master_weights =
+            written.has_optimizer && model.optimizer->has(optimizer::StateKind::master_weights);
         write_index(partial, written, tensor_table(model.parameters->setup()));
         created->publish(final);
         publish_file(directory / kMarker, concat(state.iteration, "\n"));

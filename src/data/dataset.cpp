@@ -31,8 +31,10 @@ Dataset::Dataset(const DatasetOptions& options)
     : options_(checked(options)), file_(options.data_path.front()) {
     const std::array<double, 3> shares = parse_split(options.split);
     if (file_.documents() == 0 || file_.tokens() == 0)
-        throw Error(ErrorCategory::data, concat(file_.prefix(), " is empty: ", file_.documents(),
-                                                " documents, ", file_.tokens(), " tokens"));
+        throw Error(ErrorCategory::data,
+                    concat(file_.prefix(), " is empty: ", file_.documents(), " documents, ", file_.tokens(),
+                           " tokens"),
+                    {"try: another --data-path, or trireme-data preprocess with more text"});
     const std::array<std::int64_t, 4> bounds = split_documents(shares, file_.documents());
     for (const Split split : kSplits) {
         const std::size_t index = static_cast<std::size_t>(split);

@@ -16,35 +16,40 @@
 namespace trireme::data {
 namespace {
 
+constexpr std::string_view kCure =
+    "try: --vocab-file and --merge-file with the vocab.json and merges.txt of one tokenizer";
+
 using IdOfToken = std::unordered_map<std::string, std::int32_t>;
 
 constexpr std::int64_t kLargestId = 1
                                     << 24; // 16.8 million tokens: beyond is a damaged file, not a vocabulary
 
+[[noreturn]] void refuse_file(const std::string& what) {
+    throw Error(ErrorCategory::data, what, {std::string(kCure)});
+}
+
 IdOfToken read_vocab(const std::filesystem::path& path) {
-    const std::string text = read_file(path, ErrorCategory::data);
+    const std::string text = read_file(path, ErrorCategory::data, {std::string(kCure)});
     simdjson::dom::parser parser;
     simdjson::dom::element root;
     if (const auto error = parser.parse(text).get(root))
-        throw Error(ErrorCategory::data,
-                    concat(path.string(), " is not JSON: ", simdjson::error_message(error)));
+        refuse_file(concat(path.string(), " is not JSON: ", simdjson::error_message(error)));
     simdjson::dom::object object;
     if (root.get(object))
-        throw Error(ErrorCategory::data,
-                    concat(path.string(), " is not a vocabulary: one object {token: id} is needed"));
+        refuse_file(concat(path.string(), " is not a vocabulary: one object {token: id} is needed"));
     IdOfToken ids;
     std::unordered_map<std::int64_t, std::string> token_of_id;
     for (const auto& [token, value] : object) {
         std::int64_t id = 0;
         if (value.get(id) || id < 0 || id > kLargestId)
-            throw Error(ErrorCategory::data, concat(path.string(), ": the id of token \"", token,
-                                                    "\" is not an integer in [0, ", kLargestId, "]"));
+            refuse_file(concat(path.string(), ": the id of token \"", token, "\" is not an integer in [0, ",
+                               kLargestId, "]"));
         const auto [other, is_new] = token_of_id.emplace(id, token);
         if (!is_new)
-            throw Error(ErrorCategory::data, concat(path.string(), ": id ", id, " belongs to two tokens, \"",
-                                                    other->second, "\" and \"", token, "\""));
+            refuse_file(concat(path.string(), ": id ", id, " belongs to two tokens, \"", other->second,
+                               "\" and \"", token, "\""));
         if (!ids.emplace(token, static_cast<std::int32_t>(id)).second)
-            throw Error(ErrorCategory::data, concat(path.string(), ": token \"", token, "\" occurs twice"));
+            refuse_file(concat(path.string(), ": token \"", token, "\" occurs twice"));
     }
     return ids;
 }
@@ -58,7 +63,7 @@ class MergesReader {
     }
 
     std::vector<Merge> read() {
-        const std::string text = read_file(path_, ErrorCategory::data);
+        const std::string text = read_file(path_, ErrorCategory::data, {std::string(kCure)});
         std::string_view rest = text;
         while (!rest.empty()) {
             const std::size_t end = rest.find('\n');
@@ -76,7 +81,7 @@ class MergesReader {
 
   private:
     [[noreturn]] void refuse(const std::string& why) const {
-        throw Error(ErrorCategory::data, concat(path_.string(), ":", line_number_, ": ", why));
+        refuse_file(concat(path_.string(), ":", line_number_, ": ", why));
     }
 
     void add(std::string_view line) {
@@ -141,15 +146,13 @@ Gpt2Files read_gpt2_files(const std::filesystem::path& vocab_json, const std::fi
         const std::string spelling = spell_bytes(std::string(1, static_cast<char>(byte)));
         const auto found = ids.find(spelling);
         if (found == ids.end())
-            throw Error(ErrorCategory::data,
-                        concat(vocab_json.string(), ": the token \"", spelling, "\" of byte ", byte,
+            refuse_file(concat(vocab_json.string(), ": the token \"", spelling, "\" of byte ", byte,
                                " is missing: this is no byte-level BPE vocabulary"));
         files.byte_ids[byte] = found->second;
     }
     const auto end_of_text = ids.find(kEndOfText);
     if (end_of_text == ids.end())
-        throw Error(ErrorCategory::data,
-                    concat(vocab_json.string(), ": the token ", kEndOfText, " is missing"));
+        refuse_file(concat(vocab_json.string(), ": the token ", kEndOfText, " is missing"));
     files.end_of_text = end_of_text->second;
     files.merges = MergesReader(merges_txt, ids, files).read();
     return files;

@@ -14,6 +14,8 @@ namespace {
 
 [[noreturn]] void refuse(const std::string& path, const std::string& rule,
                          std::vector<std::string> details = {}) {
+    if (details.empty())
+        details.push_back("try: another --data-path, or trireme-data preprocess again");
     throw Error(ErrorCategory::data, concat(path, ": ", rule), std::move(details));
 }
 

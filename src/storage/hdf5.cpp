@@ -49,6 +49,7 @@ void fail_hdf5(const Attempt& attempt, std::source_location where) {
     constexpr std::size_t kShown = 4;
     for (std::size_t i = 0; i < words.size() && i < kShown; ++i)
         text += concat(i == 0 ? "" : "; ", words[i]);
+    std::erase(text, '\n'); // there is one within the time of day
     throw Error(attempt.category, attempt.what,
                 {concat("HDF5 says: ", text.empty() ? "nothing" : text),
                  attempt.category == ErrorCategory::output

@@ -1,7 +1,6 @@
 // Formats the iteration and evaluation lines, and their JSON twins.
 #include "trireme/train/log_line.hpp"
 
-#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdarg>
@@ -31,9 +30,20 @@ std::string json_number(double value) {
     return print("%.17g", value);
 }
 
-// Megatron-LM caps the exponent so that an untrained model does not overflow.
+// Megatron-LM caps the exponent so that an untrained model does not overflow. NaN stays NaN.
 double perplexity(double loss) {
-    return std::exp(std::min(20.0, loss));
+    return std::exp(loss > 20 ? 20.0 : loss);
+}
+
+// Six decimals and an exponent, 2.931200E+00; what is not finite in lower case, as in all other places: nan,
+// inf.
+std::string scientific(double value) {
+    return std::isfinite(value) ? print("%.6E", value) : print("%f", value);
+}
+
+// 0.412; a norm that has exploded would be hundreds of digits long.
+std::string norm(double value) {
+    return std::isfinite(value) && std::fabs(value) >= 1e9 ? print("%.3E", value) : print("%.3f", value);
 }
 
 } // namespace
@@ -48,18 +58,18 @@ std::string format(const IterationLine& line) {
            print(" elapsed time per iteration (ms): %.1f |", 1e3 * line.seconds_per_iteration) +
            print(" tokens per second: %.0f |", line.tokens_per_second) +
            print(" throughput per rank (TFLOP/s/rank): %.3g |", line.tflops_per_rank) +
-           print(" learning rate: %.6E |", line.learning_rate) +
+           concat(" learning rate: ", scientific(line.learning_rate), " |") +
            print(" global batch size: %5lld |", static_cast<long long>(line.global_batch)) +
-           print(" lm loss: %.6E |", line.loss) + print(" loss scale: %.1f |", 1.0) +
-           print(" grad norm: %.3f |", line.gradient_norm) +
+           concat(" lm loss: ", scientific(line.loss), " |") + print(" loss scale: %.1f |", 1.0) +
+           concat(" grad norm: ", norm(line.gradient_norm), " |") +
            print(" number of skipped iterations: %3lld |", static_cast<long long>(line.skipped_iterations)) +
            print(" number of nan iterations: %3lld |", static_cast<long long>(line.nan_iterations)) +
            print(" time left: %s", show_duration(left).c_str());
 }
 
 std::string format_evaluation(const std::string& what, const std::string& where, double loss) {
-    return concat(" ", what, " loss at ", where, " | lm loss value: ") +
-           print("%.6E | lm loss PPL: %.6E |", loss, perplexity(loss));
+    return concat(" ", what, " loss at ", where, " | lm loss value: ", scientific(loss),
+                  " | lm loss PPL: ", scientific(perplexity(loss)), " |");
 }
 
 std::string json(const IterationLine& line) {

@@ -3,21 +3,29 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "trireme/base/error.hpp"
 
 namespace trireme {
 
-// The whole file. Throws Error of `category` that names the path and the system's reason.
-std::string read_file(const std::filesystem::path& path, ErrorCategory category);
+// The whole file. Throws Error of `category` that names the path and the system's reason; `details` are added
+// to it.
+std::string read_file(const std::filesystem::path& path, ErrorCategory category,
+                      std::vector<std::string> details = {});
 
 // Replaces `path` in one step: readers see the old or the new content, also after a crash. Throws Error
 // (output).
 void publish_file(const std::filesystem::path& path, std::string_view content);
+
+// Whether `bytes` can be had in `directory`: asks the file system for them and gives them back. Throws Error
+// (output) if not; a file system that cannot tell passes.
+void require_room(const std::filesystem::path& directory, std::int64_t bytes);
 
 // fsync of a directory, so that a rename in it survives a crash. Throws Error (output).
 void sync_directory(const std::filesystem::path& directory);
@@ -29,7 +37,8 @@ std::string system_reason();
 class MappedFile {
   public:
     MappedFile() = default;
-    MappedFile(const std::filesystem::path& path, ErrorCategory category);
+    MappedFile(const std::filesystem::path& path, ErrorCategory category,
+               std::vector<std::string> details = {});
     MappedFile(MappedFile&& other) noexcept;
     MappedFile& operator=(MappedFile&& other) noexcept;
     MappedFile(const MappedFile&) = delete;
