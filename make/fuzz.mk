@@ -5,7 +5,7 @@ FUZZ_SECONDS ?= 30
 FUZZ_SOURCES := $(sort $(wildcard tests/fuzz/*_fuzz.cpp))
 FUZZ_LIB_SOURCES := $(sort $(wildcard src/base/*.cpp src/data/*.cpp))
 FUZZ_COMPILE = $(CLANGXX) -std=c++20 -O1 -g -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined \
-	-Iinclude -Isrc -Itests -pthread $(call system_includes,$(FOUND_CFLAGS))
+	-Itests/fuzz/clang14 -Iinclude -Isrc -Itests -pthread $(call system_includes,$(FOUND_CFLAGS))
 fuzz_objects = $(patsubst %.cpp,$(BUILD)/fuzz/obj/%.o,$(1))
 
 $(BUILD)/fuzz/obj/%.o: %.cpp
