@@ -3,6 +3,7 @@
 # Sources are found, not listed: a new .cpp below src/, data_tools/ or tests/ is built without an edit here.
 #   make/settings.mk  variables and flags        make/find.mk   what the machine has (cached in build/config.mk)
 #   make/build.mk     how files are made         make/tests.mk  test programs and their targets
+#   make/fuzz.mk      libFuzzer programs
 MAKEFLAGS += --no-print-directory
 # All cores, but not a whole login node; a -j on the command line wins.
 ifeq ($(MAKELEVEL),0)
@@ -17,6 +18,7 @@ include make/settings.mk
 include make/find.mk
 include make/build.mk
 include make/tests.mk
+include make/fuzz.mk
 
 all: report programs ## build build/bin/trireme and build/bin/trireme-data, and say what was found (the default)
 	@printf '  built       %s\n' '$(PROGRAMS)'

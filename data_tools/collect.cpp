@@ -12,9 +12,9 @@
 #include <xxhash.h>
 
 #include "commands.hpp"
-#include "data/output_file.hpp"
 #include "trireme/base/error.hpp"
 #include "trireme/base/file.hpp"
+#include "trireme/base/output_file.hpp"
 #include "trireme/base/sizes.hpp"
 #include "trireme/data/text_source.hpp"
 
@@ -136,7 +136,7 @@ int collect(const Arguments& arguments) {
     for (const std::string& root : (*given)["input"].as<std::vector<std::string>>())
         for (fs::path& path : files_below(root))
             files.push_back(std::move(path));
-    data::OutputFile output((*given)["output"].as<std::string>());
+    OutputFile output((*given)["output"].as<std::string>());
     ProgressLine line;
     std::string content, record;
     for (const fs::path& path : mixed(files)) {
@@ -162,7 +162,7 @@ int collect(const Arguments& arguments) {
                             counts.unreadable, " unreadable")});
     output.sync();
     output.publish();
-    sync_directory(data::directory_of(output.path()));
+    sync_directory(directory_of(output.path()));
     std::cout << "collected " << counts.documents << " documents, " << show_bytes(counts.text_bytes)
               << "; left out: " << counts.duplicates << " duplicates, " << counts.not_text
               << " not UTF-8 text, " << counts.too_large << " larger than "

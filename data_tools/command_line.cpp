@@ -1,8 +1,8 @@
 // Shared by the sub-commands: strict parsing, the tokenizer options, the progress line.
-#include <chrono>
-#include <cstdio>
+#include <algorithm>
+#include <initializer_list>
 #include <iostream>
-#include <unistd.h>
+#include <string_view>
 
 #include "commands.hpp"
 #include "trireme/base/error.hpp"
@@ -38,53 +38,60 @@ std::optional<po::variables_map> parse_arguments(const Arguments& arguments, con
 }
 
 void add_tokenizer_options(po::options_description& options) {
-    options.add_options()("tokenizer-type", po::value<std::string>()->default_value("GPT2BPETokenizer"),
-                          "GPT2BPETokenizer: byte-level BPE from --vocab-file and --merge-file");
+    options.add_options()(
+        "tokenizer-type", po::value<std::string>()->default_value("GPT2BPETokenizer"),
+        "GPT2BPETokenizer: byte-level BPE from --vocab-file and --merge-file; HFTokenizerFile: "
+        "a tokenizer.json of that family, --tokenizer-model; NullTokenizer: numbers in the text, "
+        "--vocab-size");
     options.add_options()("vocab-file", po::value<std::string>(), "vocab.json");
     options.add_options()("merge-file", po::value<std::string>(), "merges.txt");
+    options.add_options()("tokenizer-model", po::value<std::string>(), "tokenizer.json");
+    options.add_options()("vocab-size", po::value<std::int64_t>(), "ids of NullTokenizer");
+    options.add_options()("allow-special", po::bool_switch(),
+                          "special tokens spelt out in the text get their ids; otherwise they are text");
 }
 
 bool names_tokenizer(const po::variables_map& given) {
-    return given.count("vocab-file") || given.count("merge-file");
+    for (const char* option : {"vocab-file", "merge-file", "tokenizer-model", "vocab-size"})
+        if (given.count(option))
+            return true;
+    return false;
 }
 
 std::unique_ptr<data::Tokenizer> make_tokenizer(const po::variables_map& given) {
     const std::string& type = given["tokenizer-type"].as<std::string>();
-    if (type != "GPT2BPETokenizer")
-        throw Error(ErrorCategory::usage,
-                    concat("--tokenizer-type ", type, " is not known: GPT2BPETokenizer is"));
-    for (const char* option : {"vocab-file", "merge-file"})
-        if (!given.count(option))
-            throw Error(ErrorCategory::usage, concat("--tokenizer-type ", type, " needs --", option));
-    return data::load_gpt2_bpe(given["vocab-file"].as<std::string>(), given["merge-file"].as<std::string>());
-}
-
-static double now_seconds() {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-ProgressLine::ProgressLine() : on_terminal_(::isatty(STDERR_FILENO) == 1), start_(now_seconds()) {}
-
-ProgressLine::~ProgressLine() {
-    if (width_ > 0)
-        std::fprintf(stderr, "\r%*s\r", static_cast<int>(width_), "");
-}
-
-double ProgressLine::seconds() const {
-    return now_seconds() - start_;
-}
-
-bool ProgressLine::due() {
-    if (!on_terminal_ || now_seconds() - shown_ < 0.5)
-        return false;
-    shown_ = now_seconds();
-    return true;
-}
-
-void ProgressLine::show(const std::string& text) {
-    std::fprintf(stderr, "\r%-*s", static_cast<int>(width_), text.c_str());
-    std::fflush(stderr);
-    width_ = std::max(width_, text.size());
+    const data::SpecialTokens special =
+        given["allow-special"].as<bool>() ? data::SpecialTokens::have_ids : data::SpecialTokens::are_text;
+    const auto needs = [&](std::initializer_list<const char*> used) {
+        for (const char* option : used)
+            if (!given.count(option))
+                throw Error(ErrorCategory::usage, concat("--tokenizer-type ", type, " needs --", option));
+        for (const char* option : {"vocab-file", "merge-file", "tokenizer-model", "vocab-size"})
+            if (given.count(option) && std::none_of(used.begin(), used.end(), [&](const char* one) {
+                    return std::string_view(one) == option;
+                }))
+                throw Error(ErrorCategory::usage,
+                            concat("--", option, " does nothing with --tokenizer-type ", type));
+    };
+    const auto file = [&](const char* option) { return given[option].as<std::string>(); };
+    if (type == "GPT2BPETokenizer") {
+        needs({"vocab-file", "merge-file"});
+        return data::load_gpt2_bpe(file("vocab-file"), file("merge-file"), special);
+    }
+    if (type == "HFTokenizerFile") {
+        needs({"tokenizer-model"});
+        return data::load_hf_tokenizer(file("tokenizer-model"), special);
+    }
+    if (type == "NullTokenizer") {
+        needs({"vocab-size"});
+        if (special == data::SpecialTokens::have_ids)
+            throw Error(ErrorCategory::usage,
+                        "--allow-special does nothing with --tokenizer-type NullTokenizer");
+        return data::make_null_tokenizer(given["vocab-size"].as<std::int64_t>());
+    }
+    throw Error(ErrorCategory::usage,
+                concat("--tokenizer-type ", type,
+                       " is not known: GPT2BPETokenizer, HFTokenizerFile and NullTokenizer are"));
 }
 
 } // namespace trireme::data_tools

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "trireme/base/progress_line.hpp"
 #include "trireme/data/tokenizer.hpp"
 
 namespace trireme::data_tools {
@@ -18,6 +19,8 @@ int collect(const Arguments& arguments);
 int train_bpe(const Arguments& arguments);
 int preprocess(const Arguments& arguments);
 int inspect(const Arguments& arguments);
+int merge(const Arguments& arguments);
+int verify(const Arguments& arguments);
 int tokenize(const Arguments& arguments);
 int detokenize(const Arguments& arguments);
 
@@ -28,32 +31,9 @@ parse_arguments(const Arguments& arguments, const std::string& usage,
                 const boost::program_options::options_description& options,
                 const std::string& positional = {});
 
-// --tokenizer-type, --vocab-file and --merge-file.
+// --tokenizer-type and what it is made from, --allow-special.
 void add_tokenizer_options(boost::program_options::options_description& options);
 bool names_tokenizer(const boost::program_options::variables_map& given);
 std::unique_ptr<data::Tokenizer> make_tokenizer(const boost::program_options::variables_map& given);
-
-// One line on a terminal that is written again and again; nothing in a file or a pipe.
-class ProgressLine {
-  public:
-    ProgressLine();
-    ~ProgressLine();
-    // Shows the text if half a second has gone by since the last one.
-    template <class MakeText>
-    void update(MakeText make_text) {
-        if (due())
-            show(make_text());
-    }
-    double seconds() const;
-
-  private:
-    bool due();
-    void show(const std::string& text);
-
-    bool on_terminal_;
-    double start_;
-    double shown_ = 0;
-    std::size_t width_ = 0;
-};
 
 } // namespace trireme::data_tools

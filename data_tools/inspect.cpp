@@ -47,6 +47,13 @@ static void print_tokens(const std::string& title, const std::vector<std::int32_
         std::cout << tokenizer->decode(ids) << "\n";
 }
 
+static data::Split part_named(const std::string& name) {
+    for (const data::Split split : data::kSplits)
+        if (name == data::name_of(split))
+            return split;
+    throw Error(ErrorCategory::usage, concat("--part ", name, " is not known: train, valid or test"));
+}
+
 int inspect(const Arguments& arguments) {
     po::options_description options("Options");
     options.add_options()("prefix", po::value<std::string>()->required(),
@@ -54,7 +61,9 @@ int inspect(const Arguments& arguments) {
     options.add_options()("document", po::value<std::int64_t>(),
                           "show the tokens of this document, and its text given a tokenizer");
     options.add_options()("sample", po::value<std::int64_t>(),
-                          "show this sample of training; needs --seq-length");
+                          "show this sample as training sees it; needs --seq-length");
+    options.add_options()("part", po::value<std::string>()->default_value("train"),
+                          "of which part the sample is: train, valid or test");
     options.add_options()("seq-length", po::value<std::int64_t>(), "as in training");
     options.add_options()("split", po::value<std::string>()->default_value("969,30,1"), "as in training");
     options.add_options()("seed", po::value<std::uint64_t>()->default_value(1234), "as in training");
@@ -90,10 +99,12 @@ int inspect(const Arguments& arguments) {
                                      (*given)["split"].as<std::string>(),
                                      length,
                                      (*given)["seed"].as<std::uint64_t>(),
-                                     tokenizer ? tokenizer->vocab_size() : kAnyId});
+                                     tokenizer ? tokenizer->vocab_size() : kAnyId,
+                                     {}});
         std::vector<std::int32_t> ids(static_cast<std::size_t>(length) + 1);
-        dataset.read(data::Split::train, sample, ids);
-        print_tokens(concat("sample ", sample, " of train"), ids, tokenizer.get());
+        const data::Split part = part_named((*given)["part"].as<std::string>());
+        dataset.read(part, sample, ids);
+        print_tokens(concat("sample ", sample, " of ", data::name_of(part)), ids, tokenizer.get());
     }
     return 0;
 }

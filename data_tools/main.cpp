@@ -23,6 +23,8 @@ constexpr std::array kCommands = {
     Command{"train-bpe", train_bpe, "learn a GPT-2 style vocabulary: vocab.json and merges.txt"},
     Command{"preprocess", preprocess, "JSONL to the .bin/.idx files that training reads"},
     Command{"inspect", inspect, "what a .bin/.idx pair holds"},
+    Command{"verify", verify, "check every rule of a .bin/.idx pair and all of its ids"},
+    Command{"merge", merge, "several .bin/.idx pairs into one"},
     Command{"tokenize", tokenize, "a document a line in, its ids out"},
     Command{"detokenize", detokenize, "ids in, a document a line out"},
 };

@@ -19,22 +19,6 @@ static data::OnBadLine bad_line_policy(const std::string& word) {
     return word == "skip" ? data::OnBadLine::skip : data::OnBadLine::error;
 }
 
-static std::string show_progress(const data::PreprocessProgress& progress, double seconds) {
-    const double per_second = static_cast<double>(progress.documents) / std::max(seconds, 1e-3);
-    std::string text = concat(show_count(static_cast<double>(progress.documents)), " documents, ",
-                              show_count(per_second), " documents/s, ",
-                              show_bytes(static_cast<std::int64_t>(static_cast<double>(progress.text_bytes) /
-                                                                   std::max(seconds, 1e-3))),
-                              "/s of text");
-    if (progress.input_bytes > 0 && progress.input_bytes_read > 0) {
-        const double done =
-            static_cast<double>(progress.input_bytes_read) / static_cast<double>(progress.input_bytes);
-        text += concat(", ", static_cast<int>(100 * done), " %, ", show_duration(seconds * (1 - done) / done),
-                       " left");
-    }
-    return text;
-}
-
 int preprocess(const Arguments& arguments) {
     po::options_description options("Options");
     options.add_options()("input", po::value<std::vector<std::string>>()->multitoken()->required(),
@@ -50,6 +34,8 @@ int preprocess(const Arguments& arguments) {
                           "threads; the files are the same for any number");
     options.add_options()("on-bad-line", po::value<std::string>()->default_value("error"),
                           "error, or skip: leave out and count");
+    options.add_options()("shuffle-documents", po::value<std::uint64_t>(),
+                          "SEED: documents in a random order; takes the disk space of the files once more");
     add_tokenizer_options(options);
     const auto given = parse_arguments(
         arguments,
@@ -64,6 +50,8 @@ int preprocess(const Arguments& arguments) {
     job.end_of_document =
         (*given)["append-eod"].as<bool>() ? data::EndOfDocument::append : data::EndOfDocument::omit;
     job.on_bad_line = bad_line_policy((*given)["on-bad-line"].as<std::string>());
+    if (given->count("shuffle-documents"))
+        job.shuffle_seed = (*given)["shuffle-documents"].as<std::uint64_t>();
     job.workers = (*given)["workers"].as<int>();
     if (job.workers < 1 || job.workers > 1024)
         throw Error(ErrorCategory::usage, concat("--workers ", job.workers, ": 1 to 1024 are possible"));
@@ -78,7 +66,7 @@ int preprocess(const Arguments& arguments) {
     {
         ProgressLine line;
         result = data::preprocess(*tokenizer, job, [&](const data::PreprocessProgress& progress) {
-            line.update([&] { return show_progress(progress, line.seconds()); });
+            line.update([&] { return data::describe(progress, line.seconds()); });
         });
         seconds = line.seconds();
     }

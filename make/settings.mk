@@ -6,6 +6,9 @@ VERBOSE ?= 0
 WERROR ?= 0
 CUDA ?= 0
 DEMO_TEXT ?=
+# For comparisons with Python packages only: make bench, make check-tokenizer TEXT=DIR.
+PYTHON ?= python3
+TEXT ?=
 # Which processor to compile for (-march). The programs then run on that kind only: on a cluster whose login nodes
 # differ from its compute nodes name the oldest of them, as in CPU=x86-64-v3.
 CPU ?= native

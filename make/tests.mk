@@ -35,8 +35,8 @@ test: deps ## everything that takes minutes: unit, oracle, layout, fault, script
 	@TRIREME_TEST_LEVEL=quick $(RUN_TESTS) unit oracle layout fault scripts check-layers
 
 test-all: deps ## all tests at full length
-	@$(MAKE) programs test-programs
-	@TRIREME_TEST_LEVEL=full $(RUN_TESTS) unit oracle layout fault scripts check-layers slurm gpu
+	@$(MAKE) programs test-programs $(if $(CLANGXX),fuzz-programs)
+	@TRIREME_TEST_LEVEL=full $(RUN_TESTS) unit oracle layout fault scripts check-layers slurm gpu fuzz
 
 test-programs: $(TEST_PROGRAMS) ## build the test programs
 	@:
@@ -54,9 +54,13 @@ fault: programs $(call suite_programs,fault) ## the tests of failures alone
 	@$(RUN_TESTS) fault
 
 bench: programs $(patsubst %.cpp,$(BUILD)/%,$(BENCH_SOURCES)) ## time this build (tests/bench)
-	@BUILD='$(BUILD)' scripts/run_benchmarks.sh
+	@BUILD='$(BUILD)' PYTHON='$(PYTHON)' scripts/run_benchmarks.sh
+
+check-tokenizer: programs ## compare our ids on all text in TEXT=DIR with tiktoken's and tokenizers' (PYTHON has them)
+	@if [ -z '$(TEXT)' ]; then echo 'check-tokenizer: TEXT=DIR names the folder of text' >&2; exit 2; fi
+	@TRIREME_DATA='$(BUILD)/bin/trireme-data' '$(PYTHON)' tests/oracle/check_tokenizer.py '$(TEXT)'
 
 objects: $(call objects,$(LIB_SOURCES) $(APP_SOURCES) $(DATA_TOOL_SOURCES) $(TEST_SOURCES))
 	@:
 
-.PHONY: test test-all test-programs unit oracle layout fault bench objects
+.PHONY: test test-all test-programs unit oracle layout fault bench check-tokenizer objects

@@ -131,6 +131,10 @@ run_suite() {
         run_program check-layers shell scripts/check_layers.sh --test
         return
     fi
+    if [[ $suite == fuzz ]]; then
+        run_program fuzz shell scripts/run_fuzzers.sh
+        return
+    fi
     if [[ $suite == unit ]]; then
         [[ ! -d tests/unit ]] || run_program unit gtest "$build/tests/unit"
     else

@@ -1,6 +1,7 @@
 // Reading, mapping and atomically publishing files with plain POSIX calls.
 #include "trireme/base/file.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -9,6 +10,7 @@
 #include <unistd.h>
 #include <utility>
 
+#include "trireme/base/output_file.hpp"
 #include "trireme/base/sizes.hpp"
 
 namespace trireme {
@@ -25,8 +27,6 @@ class Descriptor {
             ::close(value_);
     }
     int get() const { return value_; }
-    // Closes now and says whether that worked: a full disk may show only here.
-    bool close() { return ::close(std::exchange(value_, -1)) == 0; }
 
   private:
     int value_;
@@ -82,27 +82,11 @@ void sync_directory(const std::filesystem::path& directory) {
 }
 
 void publish_file(const std::filesystem::path& path, std::string_view content) {
-    const std::filesystem::path temporary = concat(path.string(), ".tmp.", ::getpid());
-    const auto give_up = [&](const char* tried) {
-        const std::string reason = system_reason();
-        ::unlink(temporary.c_str());
-        throw Error(ErrorCategory::output, concat("cannot ", tried, " ", path.string(), ": ", reason));
-    };
-    Descriptor file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
-    if (file.get() < 0)
-        give_up("create");
-    for (std::size_t done = 0; done < content.size();) {
-        const ssize_t written = ::write(file.get(), content.data() + done, content.size() - done);
-        if (written < 0 && errno != EINTR)
-            give_up("write");
-        if (written > 0)
-            done += static_cast<std::size_t>(written);
-    }
-    if (::fsync(file.get()) != 0 || !file.close())
-        give_up("write");
-    if (::rename(temporary.c_str(), path.c_str()) != 0)
-        give_up("replace");
-    sync_directory(path.has_parent_path() ? path.parent_path() : std::filesystem::path("."));
+    OutputFile file(path);
+    file.write(content);
+    file.sync();
+    file.publish();
+    sync_directory(directory_of(path));
 }
 
 MappedFile::MappedFile(const std::filesystem::path& path, ErrorCategory category,
@@ -131,6 +115,25 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
 MappedFile::~MappedFile() {
     if (data_ != nullptr)
         ::munmap(const_cast<std::byte*>(data_), size_);
+}
+
+void MappedFile::advise(MappedAccess access) const {
+    // Advice that is refused changes speed only.
+    if (size_ > 0)
+        static_cast<void>(::madvise(const_cast<std::byte*>(data_), size_,
+                                    access == MappedAccess::random ? MADV_RANDOM : MADV_SEQUENTIAL));
+}
+
+void MappedFile::fetch(std::size_t offset, std::size_t bytes) const {
+    static const std::size_t page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+    const std::size_t begin = offset / page * page, end = std::min(offset + bytes, size_);
+    if (end > begin)
+        static_cast<void>(::madvise(const_cast<std::byte*>(data_) + begin, end - begin, MADV_WILLNEED));
+}
+
+void MappedFile::forget() const {
+    if (size_ > 0)
+        static_cast<void>(::madvise(const_cast<std::byte*>(data_), size_, MADV_DONTNEED));
 }
 
 } // namespace trireme

@@ -30,15 +30,27 @@ BytePairEncoder::BytePairEncoder(const std::array<std::int32_t, 256>& byte_ids, 
     : byte_ids_(byte_ids), table_(std::move(merges)), byte_pair_rank_(256 * 256) {
     std::int32_t largest = *std::max_element(byte_ids_.begin(), byte_ids_.end());
     for (const Merge& merge : table_.merges())
-        largest = std::max(largest, merge.result);
+        largest = std::max({largest, merge.left, merge.right, merge.result});
     token_bytes_.assign(static_cast<std::size_t>(largest) + 1, 0);
     for (const std::int32_t id : byte_ids_)
         token_bytes_[static_cast<std::size_t>(id)] = 1;
-    for (const Merge& merge : table_.merges()) {
-        const std::uint32_t left = token_bytes_.at(static_cast<std::size_t>(merge.left));
-        const std::uint32_t right = token_bytes_.at(static_cast<std::size_t>(merge.right));
-        TRIREME_ASSERT(left > 0 && right > 0, "a merge uses a token that no earlier merge makes");
-        token_bytes_[static_cast<std::size_t>(merge.result)] = left + right;
+    // A merge may use a token that only a later one makes, so one pass may not be enough.
+    for (bool again = true, grown = true; again; grown = false) {
+        again = false;
+        for (const Merge& merge : table_.merges()) {
+            const std::uint32_t left = token_bytes_[static_cast<std::size_t>(merge.left)];
+            const std::uint32_t right = token_bytes_[static_cast<std::size_t>(merge.right)];
+            std::uint32_t& result = token_bytes_[static_cast<std::size_t>(merge.result)];
+            if (result > 0)
+                continue;
+            if (left > 0 && right > 0) {
+                result = left + right;
+                grown = true;
+            } else {
+                again = true;
+            }
+        }
+        TRIREME_ASSERT(grown || !again, "a merge uses a token that no merge makes");
     }
     for (std::size_t left = 0; left < 256; ++left)
         for (std::size_t right = 0; right < 256; ++right)

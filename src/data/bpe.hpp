@@ -64,7 +64,7 @@ struct BpeWorkspace {
 
 class BytePairEncoder {
   public:
-    // byte_ids: the token of each byte. Every merge's parts must be bytes or results of earlier merges.
+    // byte_ids: the token of each byte. Every merge's parts must be bytes or results of merges.
     BytePairEncoder(const std::array<std::int32_t, 256>& byte_ids, std::vector<Merge> merges);
 
     // Appends the tokens of a piece, which has less than 2^32 bytes.

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <queue>
 
+#include "data/bpe_vocabulary.hpp"
 #include "data/byte_alphabet.hpp"
-#include "data/gpt2_files.hpp"
 #include "data/pre_tokenizer.hpp"
 #include "trireme/base/error.hpp"
 

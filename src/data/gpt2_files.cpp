@@ -1,7 +1,7 @@
 // vocab.json is one object, token to id; merges.txt has a header line (which may be missing) and one merge a
 // line, in the order of their ranks. Line ends may be CRLF and the last one may be missing: the ids are the
 // same.
-#include "data/gpt2_files.hpp"
+#include "data/bpe_vocabulary.hpp"
 
 #include <limits>
 #include <optional>
@@ -56,7 +56,7 @@ IdOfToken read_vocab(const std::filesystem::path& path) {
 
 class MergesReader {
   public:
-    MergesReader(const std::filesystem::path& path, const IdOfToken& ids, const Gpt2Files& files)
+    MergesReader(const std::filesystem::path& path, const IdOfToken& ids, const BpeVocabulary& files)
         : path_(path), ids_(ids), made_(files.bytes_of_id.size(), false) {
         for (const std::int32_t id : files.byte_ids)
             made_[static_cast<std::size_t>(id)] = true;
@@ -128,9 +128,10 @@ class MergesReader {
 
 } // namespace
 
-Gpt2Files read_gpt2_files(const std::filesystem::path& vocab_json, const std::filesystem::path& merges_txt) {
+BpeVocabulary read_gpt2_files(const std::filesystem::path& vocab_json,
+                              const std::filesystem::path& merges_txt) {
     const IdOfToken ids = read_vocab(vocab_json);
-    Gpt2Files files;
+    BpeVocabulary files;
     std::int32_t largest = -1;
     for (const auto& [token, id] : ids)
         largest = std::max(largest, id);
@@ -154,7 +155,10 @@ Gpt2Files read_gpt2_files(const std::filesystem::path& vocab_json, const std::fi
     if (end_of_text == ids.end())
         refuse_file(concat(vocab_json.string(), ": the token ", kEndOfText, " is missing"));
     files.end_of_text = end_of_text->second;
+    files.special = {{kEndOfText, files.end_of_text}};
     files.merges = MergesReader(merges_txt, ids, files).read();
+    files.fingerprint = hash_bytes(read_file(merges_txt, ErrorCategory::data),
+                                   hash_bytes(read_file(vocab_json, ErrorCategory::data)));
     return files;
 }
 

@@ -175,6 +175,11 @@ std::int64_t IndexedDataset::document_at(std::int64_t position) const {
     return low;
 }
 
+void IndexedDataset::fetch(std::int64_t position, std::int64_t tokens) const {
+    const std::int64_t width = bytes_per_token(type_);
+    bin_.fetch(static_cast<std::size_t>(position * width), static_cast<std::size_t>(tokens * width));
+}
+
 void IndexedDataset::read(std::int64_t position, std::span<std::int32_t> ids) const {
     TRIREME_ASSERT(
         position >= 0 && position <= tokens_ && static_cast<std::int64_t>(ids.size()) <= tokens_ - position,

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "data/index_format.hpp"
-#include "data/output_file.hpp"
 #include "trireme/base/error.hpp"
+#include "trireme/base/output_file.hpp"
 #include "trireme/data/indexed_dataset.hpp"
 
 namespace trireme::data {
@@ -24,6 +24,7 @@ struct IndexedDatasetWriter::State {
     OutputFile idx;
     std::int64_t documents = 0;
     std::int64_t tokens = 0;
+    std::int64_t open_tokens = 0;      // of the document that is being written
     std::vector<std::uint16_t> narrow; // ids on their way to .bin
 };
 
@@ -47,10 +48,11 @@ std::int64_t IndexedDatasetWriter::tokens() const {
     return state_->tokens;
 }
 
-void IndexedDatasetWriter::add_document(std::span<const std::int32_t> ids) {
-    if (ids.size() > static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max()))
-        throw Error(ErrorCategory::data, concat("document ", state_->documents, " has ", ids.size(),
-                                                " tokens; the format holds less than 2^31 in one document"));
+void IndexedDatasetWriter::append(std::span<const std::int32_t> ids) {
+    state_->open_tokens += static_cast<std::int64_t>(ids.size());
+    if (state_->open_tokens > std::numeric_limits<std::int32_t>::max())
+        throw Error(ErrorCategory::data, concat("document ", state_->documents,
+                                                " has 2^31 tokens or more; the format holds less"));
     if (state_->type == TokenType::u16) {
         state_->narrow.resize(ids.size());
         for (std::size_t index = 0; index < ids.size(); ++index) {
@@ -61,9 +63,12 @@ void IndexedDatasetWriter::add_document(std::span<const std::int32_t> ids) {
     } else {
         state_->bin.write(std::as_bytes(ids));
     }
-    state_->idx.write_value(static_cast<std::int32_t>(ids.size()));
+}
+
+void IndexedDatasetWriter::end_document() {
+    state_->idx.write_value(static_cast<std::int32_t>(state_->open_tokens));
     ++state_->documents;
-    state_->tokens += static_cast<std::int64_t>(ids.size());
+    state_->tokens += std::exchange(state_->open_tokens, 0);
 }
 
 void IndexedDatasetWriter::finish() {

@@ -2,6 +2,7 @@
 // the number of workers times the block, and turns keep the order.
 #include "trireme/data/preprocess.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <exception>
@@ -12,7 +13,10 @@
 #include <thread>
 #include <utility>
 
+#include "data/index_format.hpp"
 #include "trireme/base/error.hpp"
+#include "trireme/base/sizes.hpp"
+#include "trireme/data/copy_documents.hpp"
 #include "trireme/data/indexed_dataset.hpp"
 #include "trireme/data/jsonl.hpp"
 #include "trireme/data/text_source.hpp"
@@ -21,6 +25,7 @@ namespace trireme::data {
 namespace {
 
 constexpr std::size_t kShownBadLines = 10;
+constexpr std::size_t kMostBytesInFlight = std::size_t{1} << 24;
 
 struct BadLine {
     std::string message; // FILE:LINE: reason
@@ -36,6 +41,24 @@ struct Work {
     std::vector<BadLine> bad;
     std::int64_t text_bytes = 0;
     std::int64_t empty_documents = 0;
+};
+
+// The documents in the order of the input, until they have been shuffled into the files asked for.
+class TemporaryPair {
+  public:
+    explicit TemporaryPair(std::string prefix) : prefix_(std::move(prefix)) {}
+    TemporaryPair(TemporaryPair&& other) noexcept : prefix_(std::exchange(other.prefix_, {})) {}
+    TemporaryPair& operator=(TemporaryPair&&) = delete;
+    ~TemporaryPair() {
+        std::error_code ignored;
+        if (!prefix_.empty())
+            for (const std::string& path : {index_path(prefix_), token_path(prefix_)})
+                std::filesystem::remove(path, ignored);
+    }
+    const std::string& prefix() const { return prefix_; }
+
+  private:
+    std::string prefix_;
 };
 
 class Preprocessor {
@@ -55,10 +78,13 @@ class Preprocessor {
     }
 
     PreprocessResult run() {
+        const TokenType type = token_type_for(tokenizer_.vocab_size());
         for (const std::string& key : options_.json_keys) {
             result_.prefixes.push_back(concat(options_.output_prefix, "_", key, "_document"));
+            if (options_.shuffle_seed)
+                ordered_.emplace_back(concat(result_.prefixes.back(), ".ordered"));
             writers_.push_back(std::make_unique<IndexedDatasetWriter>(
-                result_.prefixes.back(), token_type_for(tokenizer_.vocab_size())));
+                options_.shuffle_seed ? ordered_.back().prefix() : result_.prefixes.back(), type));
         }
         {
             std::vector<std::jthread> threads; // joined at the end of the block
@@ -73,6 +99,8 @@ class Preprocessor {
         result_.documents = writers_.front()->documents();
         for (const auto& writer : writers_)
             writer->finish();
+        for (std::size_t key = 0; key < ordered_.size(); ++key)
+            shuffle_documents(ordered_[key].prefix(), result_.prefixes[key], *options_.shuffle_seed);
         return std::move(result_);
     }
 
@@ -107,6 +135,7 @@ class Preprocessor {
                 if (source_->next_lines(work.lines)) {
                     work.input_name = source_->name();
                     work.turn = next_turn_to_give_++;
+                    wait_for_room(work.lines.text.size());
                     input_bytes_read_ = bytes_of_finished_inputs_ + source_->bytes_read();
                     return true;
                 }
@@ -137,25 +166,54 @@ class Preprocessor {
         work.empty_documents = 0;
         work.lines.text.reserve(work.lines.text.size() + JsonlReader::kPadding);
         std::string problem;
+        std::vector<std::size_t> before(keys);
         for_each_line(work.lines.text, work.lines.first_line,
                       [&](std::string_view line, std::int64_t number) {
                           const std::span<const std::string_view> texts = reader.read(line, problem);
-                          if (!problem.empty()) {
+                          for (std::size_t key = 0; key < keys; ++key) {
+                              before[key] = work.ids[key].size();
+                              if (problem.empty())
+                                  problem = encode_text(texts[key], scratch, work.ids[key]);
+                          }
+                          if (!problem.empty()) { // nothing of a bad line stays
+                              for (std::size_t key = 0; key < keys; ++key)
+                                  work.ids[key].resize(before[key]);
                               work.bad.push_back({concat(work.input_name, ":", number, ": ", problem)});
                               return;
                           }
                           for (std::size_t key = 0; key < keys; ++key) {
                               std::vector<std::int32_t>& ids = work.ids[key];
-                              const std::size_t before = ids.size();
-                              tokenizer_.encode(texts[key], scratch, ids);
-                              if (ids.size() == before)
+                              if (ids.size() == before[key])
                                   ++work.empty_documents;
                               else if (options_.end_of_document == EndOfDocument::append)
                                   ids.push_back(tokenizer_.end_of_document());
-                              work.length[key].push_back(ids.size() - before);
+                              work.length[key].push_back(ids.size() - before[key]);
                               work.text_bytes += static_cast<std::int64_t>(texts[key].size());
                           }
                       });
+    }
+
+    // Memory is a few times the text between input and output. The blocks that came earlier need nothing from
+    // this one, so they will be written.
+    void wait_for_room(std::size_t bytes) {
+        std::unique_lock lock(output_mutex_);
+        turn_changed_.wait(lock, [&] {
+            return failure_ || bytes_in_flight_ == 0 || bytes_in_flight_ + bytes <= kMostBytesInFlight;
+        });
+        bytes_in_flight_ += bytes;
+    }
+
+    // What is wrong with the text, as only a tokenizer that does not take every text can say.
+    std::string encode_text(std::string_view text, TokenizerScratch& scratch,
+                            std::vector<std::int32_t>& ids) const {
+        try {
+            tokenizer_.encode(text, scratch, ids);
+            return {};
+        } catch (const Error& error) {
+            if (error.category() != ErrorCategory::data)
+                throw;
+            return error.what();
+        }
     }
 
     // Waits for the turn of the block and writes it. False when another worker has failed meanwhile.
@@ -191,6 +249,7 @@ class Preprocessor {
             progress_call_(progress_);
         }
         ++next_turn_to_write_;
+        bytes_in_flight_ -= work.lines.text.size();
         turn_changed_.notify_all();
         return true;
     }
@@ -221,13 +280,31 @@ class Preprocessor {
     std::mutex output_mutex_;
     std::condition_variable turn_changed_;
     std::int64_t next_turn_to_write_ = 0;
+    std::size_t bytes_in_flight_ = 0;
     std::exception_ptr failure_;
+    std::vector<TemporaryPair> ordered_; // before writers_, which write them; empty without shuffle
     std::vector<std::unique_ptr<IndexedDatasetWriter>> writers_;
     PreprocessResult result_;
     PreprocessProgress progress_;
 };
 
 } // namespace
+
+std::string describe(const PreprocessProgress& progress, double seconds) {
+    const double per_second = static_cast<double>(progress.documents) / std::max(seconds, 1e-3);
+    std::string text = concat(show_count(static_cast<double>(progress.documents)), " documents, ",
+                              show_count(per_second), " documents/s, ",
+                              show_bytes(static_cast<std::int64_t>(static_cast<double>(progress.text_bytes) /
+                                                                   std::max(seconds, 1e-3))),
+                              "/s of text");
+    if (progress.input_bytes > 0 && progress.input_bytes_read > 0) {
+        const double done =
+            static_cast<double>(progress.input_bytes_read) / static_cast<double>(progress.input_bytes);
+        text += concat(", ", static_cast<int>(100 * done), " %, ", show_duration(seconds * (1 - done) / done),
+                       " left");
+    }
+    return text;
+}
 
 PreprocessResult preprocess(const Tokenizer& tokenizer, const PreprocessOptions& options,
                             const std::function<void(const PreprocessProgress&)>& progress) {

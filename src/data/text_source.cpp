@@ -18,7 +18,7 @@ namespace trireme::data {
 namespace {
 
 constexpr std::size_t kReadBytes = std::size_t{1} << 18;
-constexpr std::size_t kBlockBytes = std::size_t{1} << 20;
+constexpr std::size_t kBlockBytes = std::size_t{1} << 18;
 // A line is held in memory several times over; no document of text is longer.
 constexpr std::size_t kLongestLine = std::size_t{1} << 26;
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";

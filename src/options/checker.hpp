@@ -59,6 +59,7 @@ class Checker {
 // The rules, one function for each group of options (rules_*.cpp). Order matters: each relies on what the
 // ones before it have derived.
 void check_required(Checker& check);
+void check_data(Checker& check);
 void check_model(Checker& check);
 void check_layout(Checker& check);
 void check_recompute(Checker& check);

@@ -38,7 +38,9 @@ constexpr std::array kDecayStyles{
     Name<LrDecayStyle>{"inverse-square-root", LrDecayStyle::inverse_square_root}};
 constexpr std::array kDataloaders{Name<DataloaderType>{"single", DataloaderType::single},
                                   Name<DataloaderType>{"cyclic", DataloaderType::cyclic}};
-constexpr std::array kTokenizers{Name<TokenizerType>{"GPT2BPETokenizer", TokenizerType::gpt2_bpe}};
+constexpr std::array kTokenizers{Name<TokenizerType>{"GPT2BPETokenizer", TokenizerType::gpt2_bpe},
+                                 Name<TokenizerType>{"HFTokenizerFile", TokenizerType::hf_file},
+                                 Name<TokenizerType>{"NullTokenizer", TokenizerType::null}};
 constexpr std::array kDevices{Name<Device>{"cpu", Device::cpu}, Name<Device>{"cuda", Device::cuda}};
 
 Recompute recompute_of(const Values& v) {
@@ -85,12 +87,16 @@ Resolved::Optimizer optimizer_of(const Values& v) {
 
 Resolved::Data data_of(const Values& v) {
     return {.data_path = v.data_path,
+            .part_paths = {v.train_data_path, v.valid_data_path, v.test_data_path},
+            .cache_path = v.data_cache_path.value_or(""),
             .split = v.split,
             .dataloader_type = choose(v.dataloader_type, kDataloaders),
             .num_workers = v.num_workers,
             .tokenizer_type = choose(*v.tokenizer_type, kTokenizers),
-            .vocab_file = *v.vocab_file,
-            .merge_file = *v.merge_file};
+            .vocab_file = v.vocab_file.value_or(""),
+            .merge_file = v.merge_file.value_or(""),
+            .tokenizer_model = v.tokenizer_model.value_or(""),
+            .vocab_size = v.vocab_size.value_or(0)};
 }
 
 Resolved::Checkpoint checkpoint_of(const Values& v) {
@@ -110,6 +116,7 @@ Resolved resolve(const Parsed& parsed, const Environment& environment) {
     TRIREME_ASSERT(environment.ranks >= 1 && environment.ranks_on_node >= 1, "a run has at least one rank");
     Checker check(parsed, environment);
     check_required(check);
+    check_data(check);
     check_model(check);
     check_layout(check);
     check_recompute(check);

@@ -5,6 +5,7 @@
 #include "options/checker.hpp"
 #include "options/convert.hpp"
 #include "options/table.hpp"
+#include "options/tokenizer_files.hpp"
 #include "trireme/base/error.hpp"
 
 namespace trireme::options {
@@ -14,15 +15,30 @@ constexpr std::int64_t kMostSamples = std::int64_t{1}
                                       << 53; // products below stay exact, in int64 and in double
 
 // Options that a command cannot do without. A checkpoint brings the model's along for evaluate and generate.
-std::vector<std::string_view> required_options(Command command) {
+std::vector<std::string_view> required_options(Command command, const Values& values) {
     std::vector<std::string_view> names{
-        "num-layers",     "hidden-size", "num-attention-heads", "seq-length", "max-position-embeddings",
-        "tokenizer-type", "vocab-file",  "merge-file"};
-    const std::vector<std::string_view> own =
-        command == Command::pretrain   ? std::vector<std::string_view>{"micro-batch-size", "lr", "data-path"}
-        : command == Command::evaluate ? std::vector<std::string_view>{"load", "data-path"}
-                                       : std::vector<std::string_view>{"load", "prompt"};
-    names.insert(names.end(), own.begin(), own.end());
+        "num-layers",    "hidden-size", "num-attention-heads", "seq-length", "max-position-embeddings",
+        "tokenizer-type"};
+    const auto add = [&](std::vector<std::string_view> more) {
+        names.insert(names.end(), more.begin(), more.end());
+    };
+    add(files_of_tokenizer(values.tokenizer_type.value_or("GPT2BPETokenizer")));
+    switch (command) {
+    case Command::pretrain:
+        add({"micro-batch-size", "lr",
+             values.valid_data_path.empty() && values.test_data_path.empty() && values.train_data_path.empty()
+                 ? "data-path"
+                 : "train-data-path"});
+        break;
+    case Command::evaluate:
+        add({"load"});
+        if (values.valid_data_path.empty() && values.test_data_path.empty())
+            add({"data-path"});
+        break;
+    case Command::generate:
+        add({"load", "prompt"});
+        break;
+    }
     return names;
 }
 
@@ -62,7 +78,7 @@ void check_required(Checker& check) {
         missing.push_back(concat("--", name));
         details.push_back(concat("--", name, " ", row.placeholder, ": ", row.help));
     };
-    for (const std::string_view name : required_options(check.command))
+    for (const std::string_view name : required_options(check.command, check.values))
         require(name);
     if (check.command == Command::pretrain && !check.values.train_samples && check.sound({"train-samples"}))
         require("train-iters");

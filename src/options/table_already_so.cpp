@@ -119,8 +119,6 @@ std::vector<Row> already_so_rows() {
         {.name = "no-save-rng",
          .help = "random numbers depend on the seed and the position alone: there is no state to save",
          .arity = Arity::flag},
-        {.name = "data-cache-path",
-         .help = "the order of samples is computed: no index is built and nothing is cached"},
         {.name = "num-dataset-builder-threads",
          .help = "the order of samples is computed: no index is built and nothing is cached"},
         {.name = "no-create-attention-mask-in-dataloader",

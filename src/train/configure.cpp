@@ -53,12 +53,22 @@ optimizer::DecayStyle decay_style(options::LrDecayStyle style) {
 } // namespace
 
 std::unique_ptr<data::Tokenizer> make_tokenizer(const options::Resolved& options) {
-    return data::load_gpt2_bpe(options.data.vocab_file, options.data.merge_file);
+    switch (options.data.tokenizer_type) {
+    case options::TokenizerType::gpt2_bpe:
+        return data::load_gpt2_bpe(options.data.vocab_file, options.data.merge_file);
+    case options::TokenizerType::hf_file:
+        return data::load_hf_tokenizer(options.data.tokenizer_model);
+    case options::TokenizerType::null:
+        return data::make_null_tokenizer(options.data.vocab_size);
+    }
+    TRIREME_ASSERT(false, "an unknown tokenizer type");
+    return nullptr;
 }
 
 data::DatasetOptions dataset_options(const options::Resolved& options, std::int64_t vocabulary) {
     data::DatasetOptions result;
     result.data_path = options.data.data_path;
+    result.part_paths = options.data.part_paths;
     result.split = options.data.split;
     result.sequence_length = options.model.seq_length;
     result.seed = options.training.seed;

@@ -149,31 +149,79 @@ std::string describe_engine(Engine& engine, comm::Runtime& runtime, const backen
     return layout_lines(engine, runtime, backend) + model_lines(engine) + memory_line(engine);
 }
 
-std::string describe_data(const options::Resolved& options, const data::Dataset& dataset) {
-    std::string text, paths;
-    for (const std::string& path : options.data.data_path)
-        paths += (paths.empty() ? "" : " ") + path;
-    for (const data::Split split : data::kSplits) {
-        if (!dataset.has(split))
-            continue;
-        try {
-            const data::SplitInfo info = dataset.info(split);
-            text += concat(text.empty() ? "" : "; ", data::name_of(split), ": ",
-                           show_count(static_cast<double>(info.tokens)), " tokens, ",
-                           show_count(static_cast<double>(info.documents)),
-                           " documents = ", show_count(static_cast<double>(info.samples_per_epoch)),
-                           " samples an epoch");
-        } catch (const Error& too_small) {
-            if (split == data::Split::train)
-                throw;
-            text += concat("; ", data::name_of(split), ": too small for a sample");
-        }
+namespace {
+
+// "0.700001 of wikipedia: 3.1 B tokens, 2.0 M documents = 1.5 M samples an epoch; 100000 samples = 0.07
+// epochs"
+std::string member_line(const data::MemberInfo& member, double share, std::int64_t samples_drawn) {
+    std::string text = member.prefix;
+    if (member.units != data::Blend::kUnits)
+        text = concat(fixed(share, 6), " of ", text);
+    text += concat(": ", show_count(static_cast<double>(member.tokens)), " tokens, ",
+                   show_count(static_cast<double>(member.documents)),
+                   " documents = ", show_count(static_cast<double>(member.samples_per_epoch)),
+                   " samples an epoch");
+    if (samples_drawn > 0) {
+        const double drawn = share * static_cast<double>(samples_drawn);
+        text += concat("; ", show_count(drawn),
+                       " samples drawn = ", fixed(drawn / static_cast<double>(member.samples_per_epoch), 2),
+                       " epochs");
     }
-    const double epochs = static_cast<double>(options.training.train_samples) /
-                          static_cast<double>(dataset.info(data::Split::train).samples_per_epoch);
-    return row("data", concat(paths, ": ", text)) +
-           row("", concat(options.training.train_iters, " iterations x ", options.batch.global_batch_size,
-                          " = ", fixed(epochs, 2), " epochs"));
+    return text;
+}
+
+// What the run reads of a part: training, all evaluations, or the one at the end.
+std::int64_t samples_drawn(const options::Resolved& options, data::Split split) {
+    const std::int64_t interval = options.evaluation.eval_interval;
+    const std::int64_t evaluation = options.evaluation.eval_iters * options.batch.global_batch_size;
+    switch (split) {
+    case data::Split::train:
+        return options.training.train_samples;
+    case data::Split::valid:
+        return interval > 0 ? std::max<std::int64_t>(1, options.training.train_iters / interval) * evaluation
+                            : 0;
+    case data::Split::test:
+        return interval > 0 ? evaluation : 0;
+    }
+    return 0;
+}
+
+} // namespace
+
+std::vector<data::Split> wanted_parts(const options::Resolved& options, const data::Dataset& dataset) {
+    std::vector<data::Split> parts = {data::Split::train};
+    for (const data::Split split : {data::Split::valid, data::Split::test})
+        if (samples_drawn(options, split) > 0 && dataset.has(split))
+            parts.push_back(split);
+    return parts;
+}
+
+std::string describe_data(const options::Resolved& options, const data::Dataset& dataset) {
+    std::string text;
+    for (const data::Split split : wanted_parts(options, dataset)) {
+        const char* title = text.empty() ? "data" : "";
+        const std::int64_t drawn = samples_drawn(options, split);
+        const data::SplitInfo info = dataset.info(split);
+        std::string steps;
+        if (split == data::Split::train)
+            steps = concat("train: ", options.training.train_iters, " iterations x ",
+                           options.batch.global_batch_size, " samples");
+        else
+            steps = concat(data::name_of(split), ": ", options.evaluation.eval_iters, " x ",
+                           options.batch.global_batch_size, " samples an evaluation");
+        const auto share = [&](const data::MemberInfo& member) {
+            return static_cast<double>(member.units) / static_cast<double>(data::Blend::kUnits);
+        };
+        if (info.members.size() == 1) {
+            text += row(title, concat(steps, " of ", member_line(info.members[0], 1, drawn)));
+            continue;
+        }
+        text += row(title, concat(steps, ", a blend of ", info.members.size(), ", ",
+                                  show_count(static_cast<double>(info.tokens)), " tokens"));
+        for (const data::MemberInfo& member : info.members)
+            text += row("", "  " + member_line(member, share(member), drawn));
+    }
+    return text;
 }
 
 } // namespace trireme::train

@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "trireme/backend/backend.hpp"
 #include "trireme/comm/runtime.hpp"
@@ -20,7 +21,11 @@ std::string version_line();
 // rank 0.
 std::string describe_engine(Engine& engine, comm::Runtime& runtime, const backend::Backend& backend);
 
-// The line data: what the parts hold and how many epochs the run makes of the first.
+// The parts that the run reads. Too little in one of them is an error of Dataset::info().
+std::vector<data::Split> wanted_parts(const options::Resolved& options, const data::Dataset& dataset);
+
+// The lines data: for each part that the run reads and each member of its blend tokens, samples and the
+// epochs that the run makes of it.
 std::string describe_data(const options::Resolved& options, const data::Dataset& dataset);
 
 } // namespace trireme::train

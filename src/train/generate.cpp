@@ -10,6 +10,7 @@
 #include "batches.hpp"
 #include "configure.hpp"
 #include "first_screen.hpp"
+#include "prepare_data.hpp"
 #include "trireme/base/philox.hpp"
 #include "trireme/checkpoint/checkpoint.hpp"
 #include "trireme/comm/phase.hpp"
@@ -138,7 +139,14 @@ int evaluate(const options::Resolved& options, comm::Runtime& runtime) {
     comm::agree(runtime.world(), [&] {
         tokenizer = make_tokenizer(options);
         path = require_checkpoint(options);
-        dataset.emplace(dataset_options(options, tokenizer->vocab_size()));
+    });
+    data::DatasetOptions paths = dataset_options(options, tokenizer->vocab_size());
+    prepare_data(paths, options.data.cache_path, *tokenizer, runtime, [&](const std::string& text) {
+        if (runtime.rank() == 0)
+            std::cout << text << std::endl;
+    });
+    comm::agree(runtime.world(), [&] {
+        dataset.emplace(paths);
         for (const data::Split split : {data::Split::valid, data::Split::test})
             if (dataset->has(split))
                 static_cast<void>(dataset->info(split));
@@ -146,7 +154,7 @@ int evaluate(const options::Resolved& options, comm::Runtime& runtime) {
             throw Error(ErrorCategory::usage,
                         concat("--split ", options.data.split, " leaves nothing to evaluate"),
                         {"evaluate reads the second (valid) and the third (test) part",
-                         "try: --split 0,1,0 for all documents"});
+                         "try: --split 0,1,0 for all documents, or --valid-data-path"});
     });
     Loaded loaded(options, tokenizer->vocab_size(), path, runtime);
     for (const data::Split split : {data::Split::valid, data::Split::test}) {

@@ -13,6 +13,7 @@
 #include "configure.hpp"
 #include "first_screen.hpp"
 #include "metrics.hpp"
+#include "prepare_data.hpp"
 #include "trireme/base/file.hpp"
 #include "trireme/catalogue/catalogue.hpp"
 #include "trireme/checkpoint/checkpoint.hpp"
@@ -57,13 +58,16 @@ class Training {
     Training(const options::Resolved& options, comm::Runtime& runtime)
         : options_(options), runtime_(runtime), world_(runtime.world()),
           learning_rate_(train::learning_rate(options)) {
+        std::unique_ptr<data::Tokenizer> tokenizer;
+        comm::agree(world_, [&] { tokenizer = make_tokenizer(options); });
+        vocabulary_ = tokenizer->vocab_size();
+        data::DatasetOptions paths = dataset_options(options, vocabulary_);
+        prepare_data(paths, options.data.cache_path, *tokenizer, runtime,
+                     [&](const std::string& text) { say(text); });
         comm::agree(world_, [&] {
-            const std::unique_ptr<data::Tokenizer> tokenizer = make_tokenizer(options);
-            vocabulary_ = tokenizer->vocab_size();
-            dataset_.emplace(dataset_options(options, vocabulary_));
-            static_cast<void>(dataset_->info(data::Split::train));
-            if (evaluates())
-                static_cast<void>(dataset_->info(data::Split::valid));
+            dataset_.emplace(paths);
+            for (const data::Split split : wanted_parts(options, *dataset_))
+                static_cast<void>(dataset_->info(split));
             if (!options.checkpoint.save.empty() && runtime.rank() == 0)
                 require_writable(options.checkpoint.save);
         });
@@ -85,7 +89,7 @@ class Training {
         for (std::int64_t iteration = state_.iteration + 1; iteration <= last && !stopped; ++iteration) {
             comm::set_iteration(iteration);
             step(batches, iteration);
-            if (evaluates() && options_.evaluation.eval_interval > 0 &&
+            if (evaluates() && dataset_->has(data::Split::valid) &&
                 iteration % options_.evaluation.eval_interval == 0)
                 evaluate_during_training(iteration);
             const std::int64_t save_interval = options_.checkpoint.save_interval;
@@ -297,7 +301,7 @@ class Training {
     void evaluate_at_the_end() {
         if (!evaluates())
             return;
-        if (state_.iteration % options_.evaluation.eval_interval != 0)
+        if (dataset_->has(data::Split::valid) && state_.iteration % options_.evaluation.eval_interval != 0)
             report_evaluation("validation", "the end of training", evaluate(data::Split::valid, 0));
         if (dataset_->has(data::Split::test))
             report_evaluation("test", "the end of training", evaluate(data::Split::test, 0));

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Writes tests/data/tokenizer_goldens.jsonl: hard texts and their GPT-2 ids by tiktoken.
+"""Writes tests/data/tokenizer_goldens.jsonl: hard texts and their GPT-2 ids by tiktoken, and
+tests/data/hf_tokenizer_goldens.jsonl: the ids that `tokenizers` gives with the patterns of Llama 3 and Qwen 2.5.
 
     pip install tiktoken tokenizers && tests/oracle/tokenizer_goldens.py
 
@@ -39,6 +40,30 @@ def tokenizers_gpt2():
     return tokenizer
 
 
+LLAMA3 = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+QWEN2 = LLAMA3.replace(r"\p{N}{1,3}", r"\p{N}")
+
+
+def tokenizers_with(pattern, ignore_merges=False, nfc=False):
+    """GPT-2's vocabulary with another pre-tokenizer, as the tokenizer.json of those models has it."""
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE.from_file(str(VOCAB), str(MERGES), ignore_merges=ignore_merges))
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Sequence([
+        tokenizers.pre_tokenizers.Split(tokenizers.Regex(pattern), "isolated"),
+        tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+    ])
+    if nfc:
+        tokenizer.normalizer = tokenizers.normalizers.NFC()
+    return tokenizer
+
+
+MORE = [
+    "I'LL they'Ve 'S'T'Re 'ſ it'ſ 'K", "1234567 12 1 ١٢٣٤ ½²Ⅷ", "\tgo !go\n\n x  \n  y", "a\r\n\r\nb \r c", "!!\n\n??\r\n -\n", " \u00a0x \u3000漢",
+    "e\u0301 n\u0303 A\u030a \u212b \u1100\u1161\u11a8 \uac00\u11a8 \u0344 q\u0323\u0307 q\u0307\u0323 \u0958 \ufb1d \u2126",
+    "\u0915\u093c \u0b47\u0b3e \u1112\u1161\u11ab\u1100\u1173\u11af \U0001d15e \U0002f800 a\u0315\u0300\u05ae\u0062", "😀abc …def  ghi",
+]
+
 WRITTEN = [
     "", " ", "  ", "\n", "\n\n", " \n ", "\t\tx", "a", " a", "  a", "   a", "a ", "a  ", "Hello, world!", "don't", "DON'T",
     "I'll we've they're I'm he'd it's can't", "'s", "''s", " 's", "'ll'", "'lla", "'r", "'re", "x'y'z", "’s don’t", "!'s", "'",
@@ -74,14 +99,30 @@ def texts():
         yield "".join(chr(c) + " " + chr(c) + chr(c) + "\n" for c in range(start, start + 0x100, 3) if unicodedata.category(chr(c)) != "Cn")
 
 
-def main():
+def write(path, records):
+    with open(TESTS / "data" / path, "w", encoding="ascii", newline="\n") as out:
+        for record in records:
+            out.write(json.dumps(record, separators=(",", ":")) + "\n")
+
+
+def gpt2_records():
     first, second = tiktoken_gpt2(), tokenizers_gpt2()
-    with open(TESTS / "data/tokenizer_goldens.jsonl", "w", encoding="ascii", newline="\n") as out:
-        for number, text in enumerate(texts()):
-            ids = first.encode_ordinary(text)
-            if ids != second.encode(text).ids:
-                raise SystemExit(f"text {number}: tiktoken and tokenizers differ: {text!r}")
-            out.write(json.dumps({"text": text, "ids": ids}, separators=(",", ":")) + "\n")
+    for number, text in enumerate(texts()):
+        ids = first.encode_ordinary(text)
+        if ids != second.encode(text).ids:
+            raise SystemExit(f"text {number}: tiktoken and tokenizers differ: {text!r}")
+        yield {"text": text, "ids": ids}
+
+
+def hf_records():
+    llama3, qwen2 = tokenizers_with(LLAMA3, ignore_merges=True), tokenizers_with(QWEN2, nfc=True)
+    for text in MORE + [t for t in texts() if len(t) <= 130]:
+        yield {"text": text, "llama3": llama3.encode(text).ids, "qwen2": qwen2.encode(text).ids}
+
+
+def main():
+    write("tokenizer_goldens.jsonl", gpt2_records())
+    write("hf_tokenizer_goldens.jsonl", hf_records())
 
 
 if __name__ == "__main__":

@@ -33,6 +33,8 @@ void sync_directory(const std::filesystem::path& directory);
 // strerror of the current errno, thread-safe.
 std::string system_reason();
 
+enum class MappedAccess { random, sequential };
+
 // A whole file mapped read-only. Owns the mapping; move-only. An empty file maps to an empty span.
 class MappedFile {
   public:
@@ -46,6 +48,12 @@ class MappedFile {
     ~MappedFile();
 
     std::span<const std::byte> bytes() const { return {data_, size_}; }
+    // How the bytes will be read: whether the system should read ahead.
+    void advise(MappedAccess access) const;
+    // These bytes are wanted soon: one request for all of them, without waiting.
+    void fetch(std::size_t offset, std::size_t bytes) const;
+    // The pages read so far no longer count as memory of this process; they are read again when needed.
+    void forget() const;
 
   private:
     const std::byte* data_ = nullptr;

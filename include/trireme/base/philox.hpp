@@ -34,7 +34,8 @@ enum class RandomDomain : std::uint32_t {
     initial_weights = 1,
     dropout = 2,
     sample_order = 3,
-    generation = 4
+    generation = 4,
+    document_shuffle = 5
 };
 
 // The key of a domain under a user's 64-bit seed.

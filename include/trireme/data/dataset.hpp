@@ -1,15 +1,20 @@
-// The samples of a run: indexed token files, split by documents into train, valid and test, each in its own
-// order. Nothing is built or stored at start, and any rank can read any sample of any split.
+// The samples of a run: indexed token files, or blends of them, as train, valid and test, each in its own
+// order. Nothing is built from the files or stored at start, and any rank can read any sample of any split.
+//
+// Either one list of paths is split by documents, each file by the same shares, or each part has a list of
+// its own. The order of a file depends on the seed, the part and its place in the list.
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "trireme/data/blend.hpp"
 #include "trireme/data/indexed_dataset.hpp"
 #include "trireme/data/sample_order.hpp"
 
@@ -28,17 +33,29 @@ std::array<double, 3> parse_split(std::string_view text);
 std::array<std::int64_t, 4> split_documents(const std::array<double, 3>& shares, std::int64_t documents);
 
 struct DatasetOptions {
-    std::vector<std::string> data_path; // a prefix: data_path.bin and data_path.idx
+    std::vector<std::string> data_path; // words of parse_blend(); a prefix stands for prefix.bin and .idx
     std::string split = "969,30,1";
     std::int64_t sequence_length = 0;
     std::uint64_t seed = 0;
     std::int64_t vocab_size = 0; // ids must lie in [0, vocab_size)
+    // For train, valid and test: whole files instead of data_path and split, where any of them is not empty.
+    std::array<std::vector<std::string>, 3> part_paths = {};
 };
 
+struct MemberInfo {
+    std::string prefix;
+    std::int64_t units = Blend::kUnits; // its share of the samples drawn, in units of 2^-20
+    std::int64_t documents = 0;
+    std::int64_t tokens = 0;
+    std::int64_t samples_per_epoch = 0;
+};
+
+// Sums over the members, and these.
 struct SplitInfo {
     std::int64_t documents = 0;
     std::int64_t tokens = 0;
     std::int64_t samples_per_epoch = 0;
+    std::vector<MemberInfo> members;
 };
 
 // Any number of threads may read.
@@ -47,8 +64,8 @@ class Dataset {
     // Throws Error (usage or data).
     explicit Dataset(const DatasetOptions& options);
 
-    // Whether --split gives this part a share. A part with a share but too few documents is an error of info
-    // and read.
+    // Whether --split gives this part a share, or it has a path of its own. A part that has, but with too few
+    // documents, is an error of info and read.
     bool has(Split split) const;
     // Throws Error (data) that names the part when it has no documents or no more than sequence_length
     // tokens.
@@ -58,22 +75,30 @@ class Dataset {
     void read(Split split, std::int64_t sample, std::span<std::int32_t> tokens) const;
 
     std::int64_t sequence_length() const { return options_.sequence_length; }
-    // "PREFIX (train)": what messages call a part.
-    std::string describe(Split split) const;
 
   private:
-    struct Part {
-        double share = 0;
+    struct Member {
+        const IndexedDataset* file = nullptr;
+        double weight = 0; // 0: none was given
         std::int64_t documents = 0;
-        std::int64_t begin = 0;  // in the stream of all tokens
-        std::int64_t tokens = 0; // of this part
-        std::unique_ptr<SampleOrder> order;
+        std::int64_t begin = 0;             // in the stream of all tokens of the file
+        std::int64_t tokens = 0;            // of this part
+        std::unique_ptr<SampleOrder> order; // null: too few tokens
     };
+    struct Part {
+        bool wanted = false;
+        std::vector<Member> members;
+        std::unique_ptr<Blend> blend; // null: one member, or one with too few tokens
+    };
+    void add_member(Split split, const BlendWord& word, std::size_t number, std::int64_t first_document,
+                    std::int64_t end_document);
+    const IndexedDataset& open(const std::string& prefix);
     const Part& usable_part(Split split) const;
-    void check_ids(std::int64_t position, std::span<const std::int32_t> ids) const;
+    void check_ids(const IndexedDataset& file, std::int64_t position,
+                   std::span<const std::int32_t> ids) const;
 
     DatasetOptions options_;
-    IndexedDataset file_;
+    std::map<std::string, IndexedDataset> files_;
     std::array<Part, 3> parts_;
 };
 

@@ -48,6 +48,16 @@ class IndexedDataset {
     // vocabulary.
     void read(std::int64_t position, std::span<std::int32_t> ids) const;
 
+    // Asks the system to load tokens that are about to be read; for scattered reads, with random_access()
+    // before.
+    void fetch(std::int64_t position, std::int64_t tokens) const;
+    void random_access() const { bin_.advise(MappedAccess::random); }
+    // What has been read no longer counts as memory of this process; for passes over whole files.
+    void forget() const {
+        bin_.forget();
+        idx_.forget();
+    }
+
     // Every rule, in time proportional to the number of documents: lengths not negative, offsets their
     // running sum, boundaries ascending. Throws Error (data) that names the first sequence or document that
     // breaks one.
@@ -77,7 +87,13 @@ class IndexedDatasetWriter {
     IndexedDatasetWriter(const IndexedDatasetWriter&) = delete;
     IndexedDatasetWriter& operator=(const IndexedDatasetWriter&) = delete;
 
-    void add_document(std::span<const std::int32_t> ids);
+    void add_document(std::span<const std::int32_t> ids) {
+        append(ids);
+        end_document();
+    }
+    // A document piece by piece, for those that should not be in memory as a whole.
+    void append(std::span<const std::int32_t> ids);
+    void end_document();
     // Replaces older files of this prefix: the old .idx goes first, so that no mixed pair can be opened.
     void finish();
 

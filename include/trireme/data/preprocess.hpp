@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,7 @@ struct PreprocessOptions {
     EndOfDocument end_of_document = EndOfDocument::omit; // appended to documents that are not empty
     OnBadLine on_bad_line = OnBadLine::error;
     int workers = 1;
+    std::optional<std::uint64_t> shuffle_seed; // documents in an order of this seed's, alike for all keys
 };
 
 struct PreprocessProgress {
@@ -29,6 +31,9 @@ struct PreprocessProgress {
     std::int64_t text_bytes = 0;
     std::int64_t documents = 0;
 };
+
+// "1.2 M documents, 40.1 K documents/s, 61.0 MiB/s of text, 12 %, 3 min left"
+std::string describe(const PreprocessProgress& progress, double seconds);
 
 struct PreprocessResult {
     std::vector<std::string> prefixes;

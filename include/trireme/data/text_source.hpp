@@ -32,7 +32,7 @@ class TextSource {
 
     // Some bytes of the decompressed text, without a byte-order mark at its start; false at its end.
     bool next_bytes(std::string& bytes);
-    // About a megabyte of whole lines; false at the end of the text.
+    // About a quarter of a megabyte of whole lines; false at the end of the text.
     bool next_lines(LineBlock& block);
 
   private:

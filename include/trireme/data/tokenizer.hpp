@@ -25,8 +25,8 @@ class Tokenizer {
     virtual ~Tokenizer() = default;
 
     virtual std::unique_ptr<TokenizerScratch> make_scratch() const = 0;
-    // Appends the ids of `text` to `ids`. Special tokens spelt out in the text are text. Bytes that are not
-    // valid UTF-8 are kept, each as a character that is neither letter, number nor space.
+    // Appends the ids of `text` to `ids`. Bytes that are not valid UTF-8 are kept, each as a character that
+    // is neither letter, number nor space.
     virtual void encode(std::string_view text, TokenizerScratch& scratch,
                         std::vector<std::int32_t>& ids) const = 0;
     std::vector<std::int32_t> encode(std::string_view text) const;
@@ -37,12 +37,29 @@ class Tokenizer {
     // The largest id plus one.
     virtual std::int64_t vocab_size() const = 0;
     virtual std::int32_t end_of_document() const = 0;
+    // A hash of all that the ids depend on.
+    virtual std::uint64_t fingerprint() const = 0;
 };
 
+// What a special token that is spelt out in the text becomes: the ids of its characters, or its own.
+enum class SpecialTokens { are_text, have_ids };
+
 // GPT-2's byte-level BPE from its vocab.json and merges.txt (also those that `trireme-data train-bpe`
-// writes). Throws Error (data) that names file and line where the two do not fit together.
+// writes). The one special token is <|endoftext|>. Throws Error (data) that names file and line where the two
+// do not fit together.
 std::unique_ptr<Tokenizer> load_gpt2_bpe(const std::filesystem::path& vocab_json,
-                                         const std::filesystem::path& merges_txt);
+                                         const std::filesystem::path& merges_txt,
+                                         SpecialTokens special = SpecialTokens::are_text);
+
+// A tokenizer.json of Hugging Face's `tokenizers`, of the byte-level BPE family with the pre-tokenizer of
+// GPT-2, Llama 3 or Qwen 2.5. Its added tokens are the special ones; its post-processor, which would add them
+// to every text, is left aside. Throws Error (data) that names what it cannot do.
+std::unique_ptr<Tokenizer> load_hf_tokenizer(const std::filesystem::path& tokenizer_json,
+                                             SpecialTokens special = SpecialTokens::are_text);
+
+// Texts are ids below vocab_size, separated by white space; the end of a document is vocab_size itself, one
+// more id. Throws Error (data) on other text.
+std::unique_ptr<Tokenizer> make_null_tokenizer(std::int64_t vocab_size);
 
 // The Unicode version of the table of letters, numbers and spaces, "16.0.0".
 std::string_view unicode_version();

@@ -2,6 +2,7 @@
 // and all that are broken are reported in one Error with the values, where they came from and what to try.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <string>
@@ -17,7 +18,7 @@ enum class ParamsDtype { fp32, fp64 };
 enum class Recompute { none, selective, full_uniform, full_block };
 enum class LrDecayStyle { constant, linear, cosine, inverse_square_root };
 enum class DataloaderType { single, cyclic };
-enum class TokenizerType { gpt2_bpe };
+enum class TokenizerType { gpt2_bpe, hf_file, null };
 enum class Device { cpu, cuda };
 enum class DeviceSupport { cpu_only, cpu_and_cuda };
 
@@ -91,13 +92,18 @@ struct Resolved {
     } optimizer;
 
     struct Data {
-        std::vector<std::string> data_path;
+        std::vector<std::string> data_path;                 // empty: part_paths
+        std::array<std::vector<std::string>, 3> part_paths; // of train, valid and test
+        std::string cache_path;                             // "": beside each file
         std::string split;
         DataloaderType dataloader_type = DataloaderType::single;
         std::int64_t num_workers = 0;
         TokenizerType tokenizer_type = TokenizerType::gpt2_bpe;
+        // "" or 0 where the tokenizer does not need it
         std::string vocab_file;
         std::string merge_file;
+        std::string tokenizer_model;
+        std::int64_t vocab_size = 0;
     } data;
 
     struct Evaluation {

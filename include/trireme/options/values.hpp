@@ -75,12 +75,18 @@ struct Values {
 
     // Data
     std::vector<std::string> data_path;
+    std::vector<std::string> train_data_path;
+    std::vector<std::string> valid_data_path;
+    std::vector<std::string> test_data_path;
+    std::optional<std::string> data_cache_path;
     std::string split;
     std::string dataloader_type;
     std::int64_t num_workers = 0;
     std::optional<std::string> tokenizer_type;
     std::optional<std::string> vocab_file;
     std::optional<std::string> merge_file;
+    std::optional<std::string> tokenizer_model;
+    std::optional<std::int64_t> vocab_size;
 
     // Log and evaluation
     std::int64_t log_interval = 0;

@@ -102,6 +102,96 @@ TEST(Dataset, OrderIsAFunctionOfSeedAndSplit) {
     EXPECT_NE(order(1, Split::train), order(1, Split::valid));
 }
 
+// Which file a sample came from: the ramps of these begin at 0, 10000 and 20000.
+void write_three_ramps(const TemporaryDirectory& directory) {
+    for (int file = 0; file < 3; ++file) {
+        IndexedDatasetWriter writer(directory.prefix(concat("part", file)), TokenType::i32);
+        for (int document = 0; document < 20 * (file + 1); ++document) {
+            std::vector<std::int32_t> ids(9);
+            std::iota(ids.begin(), ids.end(), 10000 * file + 9 * document);
+            writer.add_document(ids);
+        }
+        writer.finish();
+    }
+}
+
+TEST(Dataset, ABlendDrawsEachMembersOwnOrderByItsShare) {
+    const TemporaryDirectory directory;
+    write_three_ramps(directory);
+    const std::string a = directory.prefix("part0"), b = directory.prefix("part1"),
+                      c = directory.prefix("part2");
+    const Dataset blend({{"0.5", a, "0.3", b, "0.2", c}, "1,1,0", 4, 7, 30000});
+    const SplitInfo info = blend.info(Split::train);
+    ASSERT_EQ(info.members.size(), 3u);
+    EXPECT_EQ(info.members[1].prefix, b);
+    EXPECT_EQ(info.members[0].units, 1 << 19);
+    EXPECT_EQ(info.members[1].units, 314573); // 0.3 x 2^20 = 314572.8
+    EXPECT_EQ(info.members[0].tokens, 90);
+    EXPECT_EQ(info.members[0].samples_per_epoch, 89 / 4);
+    EXPECT_EQ(info.documents, 10 + 20 + 30);
+    std::vector<std::vector<std::int32_t>> first_token(3);
+    std::vector<std::int32_t> sample(5);
+    for (std::int64_t number = 0; number < 500; ++number) {
+        blend.read(Split::train, number, sample);
+        first_token[static_cast<std::size_t>(sample[0] / 10000)].push_back(sample[0]);
+        for (std::size_t member = 0; member < 3; ++member)
+            ASSERT_LE(std::abs(static_cast<double>(first_token[member].size()) -
+                               std::array{0.5, 0.3, 0.2}[member] * static_cast<double>(number + 1)),
+                      1.0);
+    }
+    // The first member's samples are those that it gives alone; epochs and their ends included.
+    const Dataset alone({{a}, "1,1,0", 4, 7, 30000});
+    for (std::size_t number = 0; number < first_token[0].size(); ++number) {
+        alone.read(Split::train, static_cast<std::int64_t>(number), sample);
+        ASSERT_EQ(first_token[0][number], sample[0]) << number;
+    }
+    // An epoch of any member visits every window once.
+    const auto epoch = static_cast<std::ptrdiff_t>(info.members[1].samples_per_epoch);
+    std::vector<std::int32_t> visited(first_token[1].begin(), first_token[1].begin() + epoch);
+    std::sort(visited.begin(), visited.end());
+    for (std::size_t window = 1; window < visited.size(); ++window)
+        EXPECT_EQ(visited[window] - visited[window - 1], 4);
+}
+
+TEST(Dataset, WithoutWeightsAnEpochIsOneOfEachMember) {
+    const TemporaryDirectory directory;
+    write_three_ramps(directory);
+    const Dataset blend({{directory.prefix("part0"), directory.prefix("part1"), directory.prefix("part2")},
+                         "1",
+                         4,
+                         7,
+                         30000});
+    const SplitInfo info = blend.info(Split::train);
+    std::vector<std::int64_t> drawn(3, 0);
+    std::vector<std::int32_t> sample(5);
+    for (std::int64_t number = 0; number < info.samples_per_epoch; ++number) {
+        blend.read(Split::train, number, sample);
+        ++drawn[static_cast<std::size_t>(sample[0] / 10000)];
+    }
+    for (std::size_t member = 0; member < 3; ++member)
+        EXPECT_LE(std::abs(drawn[member] - info.members[member].samples_per_epoch), 1);
+}
+
+TEST(Dataset, EachPartMayHaveFilesOfItsOwn) {
+    const TemporaryDirectory directory;
+    write_three_ramps(directory);
+    DatasetOptions options;
+    options.sequence_length = 4;
+    options.vocab_size = 30000;
+    options.part_paths = {
+        {{"1", directory.prefix("part0"), "3", directory.prefix("part2")}, {directory.prefix("part1")}, {}}};
+    const Dataset dataset(options);
+    EXPECT_TRUE(dataset.has(Split::valid));
+    EXPECT_FALSE(dataset.has(Split::test));
+    EXPECT_EQ(dataset.info(Split::train).members[1].units, 3 << 18);
+    EXPECT_EQ(dataset.info(Split::valid).documents, 40);
+    options.sequence_length = 200;
+    const Dataset small(options);
+    EXPECT_NE(message_of([&] { small.info(Split::train); }).find("part0 (train) has 180 tokens"),
+              std::string::npos);
+    EXPECT_NE(message_of([&] { small.info(Split::train); }).find("--train-data-path"), std::string::npos);
+}
+
 TEST(Dataset, NamesWhatIsWrong) {
     const TemporaryDirectory directory;
     write_ramp(directory.prefix("ramp"), {5, 5, 5, 5});

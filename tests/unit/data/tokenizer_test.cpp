@@ -11,7 +11,7 @@
 #include <simdjson.h>
 
 #include "data/bpe.hpp"
-#include "data/gpt2_files.hpp"
+#include "data/bpe_vocabulary.hpp"
 #include "data/pre_tokenizer.hpp"
 #include "data_test_support.hpp"
 #include "trireme/base/error.hpp"
@@ -80,7 +80,7 @@ TEST(PreTokenizer, CutsAsTheRegularExpressionDoes) {
 
 // The lowest rank first, the leftmost of equals: by the definition, with a search through all merges at every
 // step.
-Ids merge_by_definition(std::string_view piece, const Gpt2Files& files) {
+Ids merge_by_definition(std::string_view piece, const BpeVocabulary& files) {
     Ids ids;
     for (const char byte : piece)
         ids.push_back(files.byte_ids[static_cast<unsigned char>(byte)]);
@@ -99,12 +99,13 @@ Ids merge_by_definition(std::string_view piece, const Gpt2Files& files) {
 
 TEST(BytePairEncoder, BothWaysFollowTheDefinition) {
     // A vocabulary in which two merges make the same token, "aba", so that ranks do not only rise.
-    Gpt2Files files;
+    BpeVocabulary files;
     for (int byte = 0; byte < 256; ++byte)
         files.byte_ids[static_cast<std::size_t>(byte)] = byte;
-    files.merges = {{'a', 'b', 256}, {256, 'a', 257}, {257, 257, 258}, {'b', 'a', 259},
-                    {'a', 259, 257}, {257, 'c', 260}, {'c', 'c', 261}, {261, 261, 262},
-                    {260, 261, 263}, {'b', 'b', 264}, {264, 'a', 265}};
+    files.merges = {
+        {'a', 'b', 256}, {256, 'a', 257}, {257, 257, 258}, {'b', 'a', 259}, {'a', 259, 257},
+        {257, 'c', 260}, {'c', 'c', 261}, {261, 261, 262}, {260, 261, 263}, {'b', 'b', 264},
+        {264, 'a', 265}, {'c', 267, 266}, {'c', 'a', 267}}; // the last but one uses what only the last makes
     const BytePairEncoder encoder(files.byte_ids, files.merges);
     BpeWorkspace workspace;
     std::mt19937 random(7);

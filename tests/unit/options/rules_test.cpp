@@ -227,5 +227,47 @@ TEST(OptionRules, OneMistakeIsReportedOnce) {
               "  --num-layers many (command line)\n");
 }
 
+TEST(OptionRules, DataIsNamedInOneWay) {
+    const auto message = [](std::string_view more) { return message_of(minimal(more)); };
+    EXPECT_NE(
+        message("--train-data-path a").find("--data-path and --train-data-path cannot be used together"),
+        std::string::npos);
+    std::string parts(kMinimal);
+    parts.replace(parts.find("--data-path corpus"), 18, "--train-data-path 0.7 a 0.3 b");
+    EXPECT_EQ(message_of(parts), "no error");
+    EXPECT_NE(message_of(parts + "--split 98,2,0").find("--split does nothing with --train-data-path"),
+              std::string::npos);
+    EXPECT_NE(message_of(parts + "--eval-interval 5").find("--valid-data-path is missing"),
+              std::string::npos);
+    EXPECT_EQ(message_of(parts + "--eval-interval 5 --valid-data-path c"), "no error");
+    const Resolved resolved = resolve_line(parts + "--valid-data-path c --data-cache-path /x");
+    EXPECT_EQ(resolved.data.part_paths[0], (std::vector<std::string>{"0.7", "a", "0.3", "b"}));
+    EXPECT_EQ(resolved.data.part_paths[1], (std::vector<std::string>{"c"}));
+    EXPECT_EQ(resolved.data.cache_path, "/x");
+    std::string only_valid(kMinimal);
+    only_valid.replace(only_valid.find("--data-path corpus"), 18, "--valid-data-path a");
+    EXPECT_NE(message_of(only_valid).find("--train-data-path is missing"), std::string::npos);
+}
+
+TEST(OptionRules, EachTokenizerNeedsItsOwnFiles) {
+    const auto with = [](std::string_view tokenizer) {
+        std::string line(kMinimal);
+        return line.replace(line.find("--tokenizer-type"), std::string::npos, tokenizer);
+    };
+    EXPECT_NE(message_of(with("--tokenizer-type NullTokenizer")).find("--vocab-size is missing"),
+              std::string::npos);
+    EXPECT_EQ(resolve_line(with("--tokenizer-type NullTokenizer --vocab-size 99")).data.vocab_size, 99);
+    EXPECT_NE(message_of(with("--tokenizer-type HFTokenizerFile")).find("--tokenizer-model is missing"),
+              std::string::npos);
+    EXPECT_EQ(
+        resolve_line(with("--tokenizer-type HFTokenizerFile --tokenizer-model t.json")).data.tokenizer_model,
+        "t.json");
+    EXPECT_NE(message_of(with("--tokenizer-type NullTokenizer --vocab-size 99 --merge-file m"))
+                  .find("--merge-file does nothing with this tokenizer"),
+              std::string::npos);
+    EXPECT_NE(message_of(with("--tokenizer-type SentencePieceTokenizer")).find("HFTokenizerFile"),
+              std::string::npos);
+}
+
 } // namespace
 } // namespace trireme::options

@@ -67,7 +67,7 @@ TEST(OptionTable, EveryFieldHasOneRow) {
         EXPECT_TRUE(seen.insert(std::string(row.name)).second) << row.name;
         rows_with_field += std::holds_alternative<std::monostate>(row.field) ? 0 : 1;
     }
-    EXPECT_EQ(rows_with_field, 68);
+    EXPECT_EQ(rows_with_field, 74);
 }
 
 TEST(OptionConversion, NumbersCountAsAWhole) {

@@ -1,6 +1,7 @@
 // OutputFile by plain POSIX calls, every one of them checked: a full disk may show at any of them.
-#include "data/output_file.hpp"
+#include "trireme/base/output_file.hpp"
 
+#include <array>
 #include <cerrno>
 #include <fcntl.h>
 #include <unistd.h>
@@ -9,7 +10,7 @@
 #include "trireme/base/error.hpp"
 #include "trireme/base/file.hpp"
 
-namespace trireme::data {
+namespace trireme {
 
 static constexpr std::size_t kBufferBytes = std::size_t{1} << 20;
 
@@ -17,8 +18,15 @@ std::filesystem::path directory_of(const std::filesystem::path& path) {
     return path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
 }
 
-OutputFile::OutputFile(const std::filesystem::path& path)
-    : path_(path), temporary_(concat(path.string(), ".tmp.", ::getpid())) {
+// Two hosts may write the same path of a shared file system, and have the same process ids.
+static std::string temporary_name(const std::filesystem::path& path) {
+    std::array<char, 256> host{};
+    if (::gethostname(host.data(), host.size() - 1) != 0)
+        host = {};
+    return concat(path.string(), ".tmp.", host.data(), ".", ::getpid());
+}
+
+OutputFile::OutputFile(const std::filesystem::path& path) : path_(path), temporary_(temporary_name(path)) {
     descriptor_ = ::open(temporary_.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (descriptor_ < 0)
         fail("create");
@@ -104,4 +112,4 @@ void OutputFile::publish() {
     }
 }
 
-} // namespace trireme::data
+} // namespace trireme

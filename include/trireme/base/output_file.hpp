@@ -1,5 +1,6 @@
-// A file that appears under its name once it is complete and on disk: written to a temporary name beside it,
-// which is removed again if publish() is never reached.
+// A file that appears under its name once it is complete and on disk: streamed to a temporary name beside it,
+// which is removed again if publish() is never reached. publish_file() (file.hpp) does all of it for content
+// that is in memory.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-namespace trireme::data {
+namespace trireme {
 
 class OutputFile {
   public:
@@ -52,4 +53,4 @@ class OutputFile {
 // The directory that holds `path`.
 std::filesystem::path directory_of(const std::filesystem::path& path);
 
-} // namespace trireme::data
+} // namespace trireme

@@ -1,0 +1,185 @@
+// Byte-level BPE: pieces of the pre-tokenizer, each through the BPE, with a small table of the short pieces
+// that a thread has met before. Text repeats itself, so that table answers for nearly every piece.
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+#include <unordered_map>
+#include <utility>
+
+#include "data/bpe_vocabulary.hpp"
+#include "data/case_blind_pre_tokenizer.hpp"
+#include "data/normalize.hpp"
+#include "data/pre_tokenizer.hpp"
+#include "data/special_tokens.hpp"
+#include "trireme/base/error.hpp"
+#include "trireme/data/tokenizer.hpp"
+
+namespace trireme::data {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "keys of pieces are made by copying bytes");
+
+// Maps pieces of up to 15 bytes to their ids. Each piece has one place; a newcomer replaces what was there.
+class PieceCache {
+  public:
+    static constexpr std::size_t kLongestPiece = 15;
+
+    // An entry fills a cache line: 15 bytes of text and its length, then up to 11 ids.
+    struct alignas(64) Entry {
+        std::array<std::uint64_t, 2> key = {0, 0};
+        std::int32_t count = 0;
+        std::array<std::int32_t, 11> ids;
+    };
+
+    static std::array<std::uint64_t, 2> key_of(std::string_view piece) {
+        std::array<char, 16> bytes = {};
+        std::memcpy(bytes.data(), piece.data(), piece.size());
+        bytes[15] = static_cast<char>(piece.size());
+        return std::bit_cast<std::array<std::uint64_t, 2>>(bytes);
+    }
+
+    Entry& place_of(const std::array<std::uint64_t, 2>& key) {
+        std::uint64_t hash = (key[0] ^ std::rotl(key[1], 29)) * 0x9E3779B97F4A7C15ull;
+        hash = (hash ^ (hash >> 32) ^ key[1]) * 0xD6E8FEB86659FD93ull;
+        return entries_[hash >> (64 - kPlacesLog2)];
+    }
+
+  private:
+    static constexpr int kPlacesLog2 = 15; // 2 MiB
+    std::vector<Entry> entries_ = std::vector<Entry>(std::size_t{1} << kPlacesLog2);
+};
+
+template <class PreTokenizer>
+class ByteLevelBpe final : public Tokenizer {
+  public:
+    ByteLevelBpe(BpeVocabulary vocabulary, SpecialTokens special)
+        : bytes_of_id_(std::move(vocabulary.bytes_of_id)), has_token_(std::move(vocabulary.has_token)),
+          end_of_text_(vocabulary.end_of_text), fingerprint_(vocabulary.fingerprint),
+          normalization_(vocabulary.normalization),
+          encoder_(vocabulary.byte_ids, std::move(vocabulary.merges)) {
+        if (special == SpecialTokens::have_ids) {
+            special_ = SpecialTokenFinder(std::move(vocabulary.special));
+            fingerprint_ = hash_bytes("special tokens have ids", fingerprint_);
+        }
+        if (vocabulary.whole_pieces == WholePieces::go_first)
+            for (std::size_t id = 0; id < bytes_of_id_.size(); ++id)
+                if (has_token_[id])
+                    whole_pieces_.emplace(bytes_of_id_[id], static_cast<std::int32_t>(id));
+        for (const auto& [spelling, id] : vocabulary.special)
+            whole_pieces_.erase(spelling); // text, unless it is a special token
+    }
+
+    std::unique_ptr<TokenizerScratch> make_scratch() const override {
+        return std::make_unique<Scratch>(this);
+    }
+
+    void encode(std::string_view text, TokenizerScratch& any_scratch,
+                std::vector<std::int32_t>& ids) const override {
+        Scratch* scratch = dynamic_cast<Scratch*>(&any_scratch);
+        TRIREME_ASSERT(scratch != nullptr && scratch->owner == this, "the scratch of another tokenizer");
+        special_.split(
+            text, [&](std::string_view between) { encode_text(between, *scratch, ids); },
+            [&](std::int32_t id) { ids.push_back(id); });
+    }
+
+    std::string decode(std::span<const std::int32_t> ids) const override {
+        std::string text;
+        for (const std::int32_t id : ids) {
+            if (id < 0 || id >= vocab_size() || !has_token_[static_cast<std::size_t>(id)])
+                throw Error(ErrorCategory::data, concat("token id ", id, " is not in the vocabulary of ",
+                                                        vocab_size(), " tokens"));
+            text += bytes_of_id_[static_cast<std::size_t>(id)];
+        }
+        return text;
+    }
+
+    std::int64_t vocab_size() const override { return static_cast<std::int64_t>(bytes_of_id_.size()); }
+    std::int32_t end_of_document() const override { return end_of_text_; }
+
+    std::uint64_t fingerprint() const override { return fingerprint_; }
+
+  private:
+    struct Scratch final : TokenizerScratch {
+        explicit Scratch(const ByteLevelBpe* its_owner) : owner(its_owner) {}
+        const ByteLevelBpe* owner;
+        PieceCache cache;
+        BpeWorkspace workspace;
+        std::string normal;
+    };
+
+    void encode_text(std::string_view text, Scratch& scratch, std::vector<std::int32_t>& ids) const {
+        if (normalization_ == Normalization::nfc && !is_surely_nfc(text)) {
+            normalize_nfc(text, scratch.normal);
+            text = scratch.normal;
+        }
+        PreTokenizer pieces(text);
+        for (std::string_view piece = pieces.next(); !piece.empty(); piece = pieces.next()) {
+            if (piece.size() > PieceCache::kLongestPiece) {
+                merge(piece, scratch, ids);
+                continue;
+            }
+            const std::array<std::uint64_t, 2> key = PieceCache::key_of(piece);
+            PieceCache::Entry& entry = scratch.cache.place_of(key);
+            if (entry.key == key) {
+                ids.insert(ids.end(), entry.ids.begin(), entry.ids.begin() + entry.count);
+                continue;
+            }
+            const std::size_t before = ids.size();
+            merge(piece, scratch, ids);
+            const std::size_t count = ids.size() - before;
+            if (count <= entry.ids.size()) {
+                entry.key = key;
+                entry.count = static_cast<std::int32_t>(count);
+                std::copy_n(ids.begin() + static_cast<std::ptrdiff_t>(before), count, entry.ids.begin());
+            }
+        }
+    }
+
+    void merge(std::string_view piece, Scratch& scratch, std::vector<std::int32_t>& ids) const {
+        if (!whole_pieces_.empty())
+            if (const auto found = whole_pieces_.find(piece); found != whole_pieces_.end()) {
+                ids.push_back(found->second);
+                return;
+            }
+        encoder_.encode(piece, scratch.workspace, ids);
+    }
+
+    std::vector<std::string> bytes_of_id_;
+    std::vector<bool> has_token_;
+    std::int32_t end_of_text_;
+    std::uint64_t fingerprint_;
+    Normalization normalization_;
+    BytePairEncoder encoder_;
+    SpecialTokenFinder special_;                                      // empty: they are text
+    std::unordered_map<std::string_view, std::int32_t> whole_pieces_; // empty: all pieces are merged
+};
+
+} // namespace
+
+std::vector<std::int32_t> Tokenizer::encode(std::string_view text) const {
+    std::vector<std::int32_t> ids;
+    const std::unique_ptr<TokenizerScratch> scratch = make_scratch();
+    encode(text, *scratch, ids);
+    return ids;
+}
+
+std::unique_ptr<Tokenizer> make_byte_level_bpe(BpeVocabulary vocabulary, SpecialTokens special) {
+    switch (vocabulary.pieces) {
+    case PieceRule::gpt2:
+        return std::make_unique<ByteLevelBpe<Gpt2PreTokenizer>>(std::move(vocabulary), special);
+    case PieceRule::llama3:
+        return std::make_unique<ByteLevelBpe<CaseBlindPreTokenizer<3>>>(std::move(vocabulary), special);
+    case PieceRule::qwen2:
+        return std::make_unique<ByteLevelBpe<CaseBlindPreTokenizer<1>>>(std::move(vocabulary), special);
+    }
+    TRIREME_ASSERT(false, "an unknown rule of pieces");
+    return nullptr;
+}
+
+std::unique_ptr<Tokenizer> load_gpt2_bpe(const std::filesystem::path& vocab_json,
+                                         const std::filesystem::path& merges_txt, SpecialTokens special) {
+    return make_byte_level_bpe(read_gpt2_files(vocab_json, merges_txt), special);
+}
+
+} // namespace trireme::data
