@@ -21,7 +21,9 @@ constexpr const char* kEnding = "_text_document"; // what preprocess() appends
 
 bool is_text_file(const std::string& word) {
     std::error_code ignored;
-    return fs::is_regular_file(word, ignored) && !fs::exists(index_path(word), ignored);
+    // One file of a pair is no text: the dataset says that its prefix is needed.
+    const bool of_pair = word.ends_with(".bin") || word.ends_with(".idx");
+    return !of_pair && fs::is_regular_file(word, ignored) && !fs::exists(index_path(word), ignored);
 }
 
 std::string prepared_prefix(const std::string& file, const std::string& cache_directory,

@@ -221,6 +221,9 @@ std::string describe_data(const options::Resolved& options, const data::Dataset&
         for (const data::MemberInfo& member : info.members)
             text += row("", "  " + member_line(member, share(member), drawn));
     }
+    if (samples_drawn(options, data::Split::valid) > 0 && !dataset.has(data::Split::valid))
+        text += row(
+            "", "there is no validation part (--split, --valid-data-path): --eval-interval has no effect");
     return text;
 }
 

@@ -58,8 +58,6 @@ refuse_tiny "merges of another vocabulary" 1 3 "gpt2/merges.txt:[0-9]+: token .*
 # --- the corpus
 refuse_tiny "missing data" 2 3 "no dataset at $absent: $absent.idx does not exist" "trireme-data preprocess" \
     --data-path "$absent"
-refuse_tiny "raw text as data" 1 3 "no dataset at $data/corpus.jsonl" "try: trireme-data preprocess" \
-    --data-path $data/corpus.jsonl
 refuse_tiny "data with the ending" 1 3 "no dataset at $data/corpus_text_document.bin" \
     "try: the prefix without its ending, $data/corpus_text_document" --data-path $data/corpus_text_document.bin
 # No sequences, no documents: header, version 1, type 8 (u16), 0 sequences, 1 boundary: 0.
@@ -81,7 +79,7 @@ copy_corpus no_idx
 printf 'garbage' | dd of="$s/no_idx.idx" conv=notrunc status=none
 refuse_tiny "no index at all" 1 3 "no_idx.idx" "try: " --data-path "$s/no_idx"
 refuse_tiny "split part without documents" 2 3 "corpus_text_document \(valid\) has no documents" \
-    "--split 100,0,0 gives it 0 of [0-9]+ documents.*try: .*--split" --split 100,0,0
+    "--split 99.9,0.1,0 gives it 0 of [0-9]+ documents.*try: .*--split" --split 99.9,0.1,0
 refuse_tiny "training without documents" 1 3 "corpus_text_document \(train\) has no documents" "try: .*--split" \
     --split 0,100,0
 refuse_tiny "split that is none" 1 2 "--split .*90,x" "numbers" --split 90,x
@@ -92,9 +90,9 @@ started 1 "$programs/trireme-data" train-bpe --input $data/corpus.jsonl --vocab-
     --merge-file "$s/300.txt"
 check_equal "a smaller vocabulary is made" "$status" 0
 beyond="token id [34][0-9][0-9] in .*corpus_text_document.bin is outside the vocabulary of 300 tokens"
-refuse_tiny "token id beyond the vocabulary" 1 3 "$beyond" "document [0-9]+, its token [0-9]+.*try: the --vocab-file" \
+refuse_tiny "token id beyond the vocabulary" 1 3 "$beyond" "document [0-9]+, its token [0-9]+.*try: the tokenizer that the data were prepared with" \
     --vocab-file "$s/300.json" --merge-file "$s/300.txt"
-refuse_tiny "token id beyond the vocabulary, 4 ranks" 4 3 "$beyond" "try: the --vocab-file" \
+refuse_tiny "token id beyond the vocabulary, 4 ranks" 4 3 "$beyond" "try: the tokenizer that the data were prepared with" \
     --vocab-file "$s/300.json" --merge-file "$s/300.txt" --tensor-model-parallel-size 2 --pipeline-model-parallel-size 2
 
 # --- checkpoints

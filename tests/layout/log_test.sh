@@ -25,8 +25,11 @@ check_lines "model" 'model     GPT 4 layers \(2 \+ 2\), hidden 32, 4 heads, sequ
 # layers and the embeddings (or their copy); a tensor rank: half of each matrix.
 check_lines "parameters" "          number of parameters: 0.07M \| per pipeline rank: 0.04M \| per tensor rank: 0.02M" 1
 check_lines "memory" 'memory    per rank, worst stage [01]: [0-9.]+ [KM]iB \(weights .*, gradients .*, optimizer .*, activations .*\)' 1
-check_lines "data" 'data      .*corpus_text_document: train: 13.5 K tokens, 67 documents = 422 samples an epoch; valid: .*' 1
-check_lines "epochs" '          3 iterations x 4 = 0.03 epochs' 1
+corpus='[^ ]*corpus_text_document'
+check_lines "data" "data      train: 3 iterations x 4 samples of $corpus: 13.5 K tokens, 67 documents = 422 samples an epoch; \
+12 samples drawn = 0.03 epochs" 1
+check_lines "validation data" "          valid: 1 x 4 samples an evaluation of $corpus: 2.4 K tokens, 7 documents = 76 samples an \
+epoch; 4 samples drawn = 0.05 epochs" 1
 check_equal "options are sorted" "$(sed -n 's/^  \([a-z0-9-]*\) \.\.\..*/\1/p' "$s/four" | LC_ALL=C sort -c 2>&1)" ""
 check_equal "all of them are shown, with where they come from" \
     "$(grep -Ec '^  (lr|train-iters|save|adam-beta1|ffn-hidden-size) \.+ ' "$s/four")" 5
@@ -66,6 +69,10 @@ check_close "one rank, the same loss" "$(losses "$s/run/metrics.jsonl")" "$(loss
 run_well "a line for two steps" 1 "${tiny[@]}" "${short[@]}" --log-interval 3 --eval-iters 0
 mean=$(losses "$s/older" 2 3 | awk '{sum += $2; norm = $3} END {printf "3 %.17g %s", sum / NR, norm}')
 check_close "its loss is the mean since the last line" "$(losses "$s/run/metrics.jsonl" 3 3)" "$mean" 1e-10 1
+
+run_well "all documents for training" 1 "${tiny[@]}" "${short[@]}" --split 100,0,0
+check_contains "it says that nothing is evaluated" "$output" "there is no validation part (--split, --valid-data-path)"
+check_equal "and nothing is" "$(grep -c validation "$s/run/metrics.jsonl")" 0
 
 run_trireme 2 --help
 check_equal "help is printed once" "$status $(grep -c 'usage: trireme COMMAND' "$s/stdout")" "0 1"
