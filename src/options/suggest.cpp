@@ -53,6 +53,8 @@ std::string suggestion_for(std::string_view unknown, Command command) {
             nearest = row.name;
         }
     }
+    // The nearest first.
+    std::ranges::sort(longer, {}, &std::string::size);
     if (!longer.empty())
         return concat("names cannot be abbreviated; try: ", join(longer, " or "));
     return nearest.empty() ? "" : concat("try: --", nearest);
