@@ -12,13 +12,16 @@
 namespace trireme::data {
 
 MergeTable::MergeTable(std::vector<Merge> merges) : merges_(std::move(merges)) {
-    const std::uint64_t capacity = std::bit_ceil(std::max<std::uint64_t>(64, 3 * merges_.size()));
+    const std::uint64_t capacity = std::bit_ceil(std::max<std::uint64_t>(64, 2 * merges_.size()));
     slots_.resize(capacity);
+    maybe_.resize(std::size_t{1} << (64 - kMaybeShift));
     mask_ = capacity - 1;
     shift_ = 64 - std::countr_zero(capacity);
     for (std::uint32_t index = 0; index < merges_.size(); ++index) {
         const std::uint64_t key = key_of(merges_[index].left, merges_[index].right);
-        std::uint64_t slot = slot_of(key);
+        const std::uint64_t hash = hash_of(key);
+        maybe_[hash >> kMaybeShift] |= std::uint64_t{1} << (hash >> (kMaybeShift - 6) & 63);
+        std::uint64_t slot = hash >> shift_;
         while (slots_[slot].key != kEmpty && slots_[slot].key != key)
             slot = (slot + 1) & mask_;
         if (slots_[slot].key == kEmpty)

@@ -25,7 +25,10 @@ class MergeTable {
 
     std::uint32_t rank(std::int32_t left, std::int32_t right) const {
         const std::uint64_t key = key_of(left, right);
-        for (std::uint64_t slot = slot_of(key);; slot = (slot + 1) & mask_) {
+        const std::uint64_t hash = hash_of(key);
+        if ((maybe_[hash >> kMaybeShift] >> (hash >> (kMaybeShift - 6) & 63) & 1) == 0)
+            return kNone; // most pairs are no merge
+        for (std::uint64_t slot = hash >> shift_;; slot = (slot + 1) & mask_) {
             if (slots_[slot].key == key)
                 return slots_[slot].rank;
             if (slots_[slot].key == kEmpty)
@@ -45,10 +48,12 @@ class MergeTable {
         return (static_cast<std::uint64_t>(static_cast<std::uint32_t>(left)) << 32) |
                static_cast<std::uint32_t>(right);
     }
-    std::uint64_t slot_of(std::uint64_t key) const { return (key * 0x9E3779B97F4A7C15ull) >> shift_; }
+    static std::uint64_t hash_of(std::uint64_t key) { return key * 0x9E3779B97F4A7C15ull; }
+    static constexpr int kMaybeShift = 64 - 14; // 2^14 words of 64 bits: 128 KiB
 
     std::vector<Merge> merges_;
     std::vector<Slot> slots_;
+    std::vector<std::uint64_t> maybe_; // a bit by hash: clear where no merge has that hash
     std::uint64_t mask_ = 0;
     int shift_ = 0;
 };

@@ -1,5 +1,4 @@
-// Byte-level BPE: pieces of the pre-tokenizer, each through the BPE, with a small table of the short pieces
-// that a thread has met before. Text repeats itself, so that table answers for nearly every piece.
+// Byte-level BPE: pieces of the pre-tokenizer, each through the BPE unless the thread has met it before.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -10,6 +9,7 @@
 #include "data/bpe_vocabulary.hpp"
 #include "data/case_blind_pre_tokenizer.hpp"
 #include "data/normalize.hpp"
+#include "data/piece_cache.hpp"
 #include "data/pre_tokenizer.hpp"
 #include "data/special_tokens.hpp"
 #include "trireme/base/error.hpp"
@@ -17,38 +17,6 @@
 
 namespace trireme::data {
 namespace {
-
-static_assert(std::endian::native == std::endian::little, "keys of pieces are made by copying bytes");
-
-// Maps pieces of up to 15 bytes to their ids. Each piece has one place; a newcomer replaces what was there.
-class PieceCache {
-  public:
-    static constexpr std::size_t kLongestPiece = 15;
-
-    // An entry fills a cache line: 15 bytes of text and its length, then up to 11 ids.
-    struct alignas(64) Entry {
-        std::array<std::uint64_t, 2> key = {0, 0};
-        std::int32_t count = 0;
-        std::array<std::int32_t, 11> ids;
-    };
-
-    static std::array<std::uint64_t, 2> key_of(std::string_view piece) {
-        std::array<char, 16> bytes = {};
-        std::memcpy(bytes.data(), piece.data(), piece.size());
-        bytes[15] = static_cast<char>(piece.size());
-        return std::bit_cast<std::array<std::uint64_t, 2>>(bytes);
-    }
-
-    Entry& place_of(const std::array<std::uint64_t, 2>& key) {
-        std::uint64_t hash = (key[0] ^ std::rotl(key[1], 29)) * 0x9E3779B97F4A7C15ull;
-        hash = (hash ^ (hash >> 32) ^ key[1]) * 0xD6E8FEB86659FD93ull;
-        return entries_[hash >> (64 - kPlacesLog2)];
-    }
-
-  private:
-    static constexpr int kPlacesLog2 = 15; // 2 MiB
-    std::vector<Entry> entries_ = std::vector<Entry>(std::size_t{1} << kPlacesLog2);
-};
 
 template <class PreTokenizer>
 class ByteLevelBpe final : public Tokenizer {
@@ -104,6 +72,7 @@ class ByteLevelBpe final : public Tokenizer {
         explicit Scratch(const ByteLevelBpe* its_owner) : owner(its_owner) {}
         const ByteLevelBpe* owner;
         PieceCache cache;
+        WidePieceCache wide_cache;
         BpeWorkspace workspace;
         std::string normal;
     };
@@ -113,27 +82,63 @@ class ByteLevelBpe final : public Tokenizer {
             normalize_nfc(text, scratch.normal);
             text = scratch.normal;
         }
+        // Ids gather here first: four are written at a time, whatever their number.
+        std::array<std::int32_t, 2048> gathered;
+        std::size_t count = 0;
+        const auto hand_over = [&] {
+            ids.insert(ids.end(), gathered.begin(), gathered.begin() + static_cast<std::ptrdiff_t>(count));
+            count = 0;
+        };
+        const char* const end = text.data() + text.size();
         PreTokenizer pieces(text);
         for (std::string_view piece = pieces.next(); !piece.empty(); piece = pieces.next()) {
+            if (count + PieceCache::kMostIds > gathered.size())
+                hand_over();
             if (piece.size() > PieceCache::kLongestPiece) {
-                merge(piece, scratch, ids);
+                hand_over();
+                encode_rare(piece, scratch, ids);
                 continue;
             }
-            const std::array<std::uint64_t, 2> key = PieceCache::key_of(piece);
-            PieceCache::Entry& entry = scratch.cache.place_of(key);
-            if (entry.key == key) {
-                ids.insert(ids.end(), entry.ids.begin(), entry.ids.begin() + entry.count);
+            const PieceCache::Key key =
+                PieceCache::key_of(piece, static_cast<std::size_t>(end - piece.data()));
+            if (const PieceCache::Entry* known = scratch.cache.find(key)) {
+                std::copy_n(known->ids.begin(), PieceCache::kMostIds,
+                            gathered.begin() + static_cast<std::ptrdiff_t>(count));
+                count += known->count();
                 continue;
             }
+            hand_over();
             const std::size_t before = ids.size();
-            merge(piece, scratch, ids);
-            const std::size_t count = ids.size() - before;
-            if (count <= entry.ids.size()) {
-                entry.key = key;
-                entry.count = static_cast<std::int32_t>(count);
-                std::copy_n(ids.begin() + static_cast<std::ptrdiff_t>(before), count, entry.ids.begin());
-            }
+            encode_rare(piece, scratch, ids);
+            if (ids.size() - before > PieceCache::kMostIds)
+                continue;
+            PieceCache::Entry entry = {key, {-1, -1, -1, -1}};
+            std::copy(ids.begin() + static_cast<std::ptrdiff_t>(before), ids.end(), entry.ids.begin());
+            scratch.cache.add(entry);
         }
+        hand_over();
+    }
+
+    // A piece that is not in the first table.
+    void encode_rare(std::string_view piece, Scratch& scratch, std::vector<std::int32_t>& ids) const {
+        if (piece.size() > WidePieceCache::kLongestPiece)
+            return merge(piece, scratch, ids);
+        const WidePieceCache::Key key = WidePieceCache::key_of(piece);
+        WidePieceCache::Entry& entry = scratch.wide_cache.place_of(key);
+        if (entry.key == key) {
+            ids.insert(ids.end(), entry.ids.begin(), entry.ids.begin() + entry.count);
+            return;
+        }
+        const std::size_t before = ids.size();
+        merge(piece, scratch, ids);
+        const std::size_t count = ids.size() - before;
+        const bool fits_the_first =
+            piece.size() <= PieceCache::kLongestPiece && count <= PieceCache::kMostIds;
+        if (fits_the_first || count > WidePieceCache::kMostIds)
+            return;
+        entry.key = key;
+        entry.count = static_cast<std::uint32_t>(count);
+        std::copy_n(ids.begin() + static_cast<std::ptrdiff_t>(before), count, entry.ids.begin());
     }
 
     void merge(std::string_view piece, Scratch& scratch, std::vector<std::int32_t>& ids) const {
