@@ -123,7 +123,12 @@ void Parameters::initialise(std::uint64_t seed, backend::Backend& backend) {
             std::vector<float> values(static_cast<std::size_t>(elements));
             catalogue::initialise(held.parameter, held.shard, seed,
                                   Tensor(std::span(values), held.shard.local));
-            backend.copy_to_device(Tensor(std::span(values), held.shard.local), weight(held));
+            if (setup_.weight_type == DType::bf16) {
+                std::vector<BFloat16> rounded(values.begin(), values.end());
+                backend.copy_to_device(Tensor(std::span(rounded), held.shard.local), weight(held));
+            } else {
+                backend.copy_to_device(Tensor(std::span(values), held.shard.local), weight(held));
+            }
         }
     }
 }

@@ -17,7 +17,7 @@ class Checker {
   public:
     Checker(const Parsed& parsed, const Environment& environment)
         : command(parsed.command), values(parsed.values), sources(parsed.sources), env(environment),
-          unread(parsed.unread), problems_(parsed.problems), wrong_(parsed.wrong) {}
+          unread(parsed.unread), inherited_from_(parsed.inherited_from), problems_(parsed.problems), wrong_(parsed.wrong) {}
 
     Command command;
     Values values; // derived values are filled in as the rules are passed
@@ -30,6 +30,11 @@ class Checker {
     // From now on not sound: keeps one mistake from being reported again by the rules that build on it.
     void spoil(std::string_view name) { wrong_.insert(std::string(name)); }
     bool given(std::string_view name) const { return sources.given(name); }
+
+    // True if a checkpoint brought the value along: what the user says anew wins over it.
+    bool inherited(std::string_view name) const {
+        return !inherited_from_.empty() && sources.of(name) == inherited_from_;
+    }
 
     // Reports a broken rule. The options named are shown in one line with their values and where those came
     // from, `extra` beside them.
@@ -52,6 +57,7 @@ class Checker {
     const std::vector<Problem>& problems() const { return problems_; }
 
   private:
+    std::string inherited_from_;
     std::vector<Problem> problems_;
     std::set<std::string, std::less<>> wrong_;
 };
@@ -61,6 +67,7 @@ class Checker {
 void check_required(Checker& check);
 void check_data(Checker& check);
 void check_model(Checker& check);
+void check_shape(Checker& check);
 void check_layout(Checker& check);
 void check_recompute(Checker& check);
 void check_batch(Checker& check);

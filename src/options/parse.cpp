@@ -197,6 +197,7 @@ Parsed parse(Command command, std::span<const std::string> arguments, const Inhe
     Parsed parsed;
     parsed.command = command;
     parsed.values = default_values();
+    parsed.inherited_from = inherited.name;
     Merger merger(parsed);
 
     for (ConfigLine& line : read_config(inherited.text, inherited.name, parsed.problems)) {

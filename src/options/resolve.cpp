@@ -29,9 +29,16 @@ using Name = std::pair<std::string_view, Enum>;
 
 constexpr std::array kSchedules{Name<PipelineSchedule>{"1f1b", PipelineSchedule::one_forward_one_backward},
                                 Name<PipelineSchedule>{"gpipe", PipelineSchedule::gpipe},
-                                 Name<PipelineSchedule>{"zb-h1", PipelineSchedule::zb_h1}};
+                                Name<PipelineSchedule>{"zb-h1", PipelineSchedule::zb_h1}};
 constexpr std::array kDtypes{Name<ParamsDtype>{"fp32", ParamsDtype::fp32},
-                             Name<ParamsDtype>{"fp64", ParamsDtype::fp64}};
+                             Name<ParamsDtype>{"fp64", ParamsDtype::fp64},
+                             Name<ParamsDtype>{"bf16", ParamsDtype::bf16}};
+constexpr std::array kPositionEmbeddings{
+    Name<PositionEmbedding>{"learned_absolute", PositionEmbedding::learned_absolute},
+    Name<PositionEmbedding>{"rope", PositionEmbedding::rope},
+    Name<PositionEmbedding>{"none", PositionEmbedding::none}};
+constexpr std::array kNormalizations{Name<Normalization>{"LayerNorm", Normalization::layer_norm},
+                                     Name<Normalization>{"RMSNorm", Normalization::rms_norm}};
 constexpr std::array kDecayStyles{
     Name<LrDecayStyle>{"constant", LrDecayStyle::constant},
     Name<LrDecayStyle>{"linear", LrDecayStyle::linear}, Name<LrDecayStyle>{"cosine", LrDecayStyle::cosine},
@@ -51,6 +58,12 @@ Recompute recompute_of(const Values& v) {
     return *v.recompute_method == "uniform" ? Recompute::full_uniform : Recompute::full_block;
 }
 
+LinearBiases biases_of(const Values& v) {
+    if (!v.disable_bias_linear)
+        return LinearBiases::all;
+    return v.add_qkv_bias ? LinearBiases::query_key_value : LinearBiases::none;
+}
+
 Resolved::Model model_of(const Values& v) {
     return {.num_layers = *v.num_layers,
             .hidden_size = *v.hidden_size,
@@ -63,7 +76,18 @@ Resolved::Model model_of(const Values& v) {
             .init_method_std = v.init_method_std,
             .hidden_dropout = v.hidden_dropout,
             .attention_dropout = v.attention_dropout,
-            .params_dtype = choose(v.params_dtype, kDtypes)};
+            .params_dtype = choose(v.params_dtype, kDtypes),
+            .num_query_groups = v.num_query_groups.value_or(*v.num_attention_heads),
+            .position_embedding = choose(v.position_embedding_type, kPositionEmbeddings),
+            .rotary_base = v.rotary_base.value_or(0),
+            .rotary_percent = v.rotary_percent.value_or(0),
+            .rope_scaling_factor = v.rope_scaling_factor.value_or(0),
+            .normalization = choose(v.normalization, kNormalizations),
+            .norm_epsilon = v.norm_epsilon,
+            .activation = v.swiglu ? MlpActivation::swiglu : MlpActivation::gelu,
+            .output_weights =
+                v.untie_embeddings_and_output_weights ? OutputWeights::untied : OutputWeights::tied,
+            .biases = biases_of(v)};
 }
 
 Resolved::Optimizer optimizer_of(const Values& v) {
@@ -118,6 +142,7 @@ Resolved resolve(const Parsed& parsed, const Environment& environment) {
     check_required(check);
     check_data(check);
     check_model(check);
+    check_shape(check);
     check_layout(check);
     check_recompute(check);
     check_batch(check);
@@ -129,18 +154,18 @@ Resolved resolve(const Parsed& parsed, const Environment& environment) {
     const Values& v = check.values;
     Resolved resolved;
     resolved.command = parsed.command;
-    resolved.layout = {.ranks = environment.ranks,
-                       .tensor_parallel = v.tensor_model_parallel_size,
-                       .pipeline_parallel = v.pipeline_model_parallel_size,
-                       .data_parallel = environment.ranks /
-                                        (v.tensor_model_parallel_size * v.pipeline_model_parallel_size),
-                       .schedule = choose(v.pipeline_schedule, kSchedules),
-                       .model_chunks = v.num_layers_per_virtual_pipeline_stage
-                                           ? *v.num_layers / v.pipeline_model_parallel_size /
-                                                 *v.num_layers_per_virtual_pipeline_stage
-                                           : 1,
-                       .sequence_parallel = v.sequence_parallel,
-                       .distributed_optimizer = v.use_distributed_optimizer};
+    resolved.layout = {
+        .ranks = environment.ranks,
+        .tensor_parallel = v.tensor_model_parallel_size,
+        .pipeline_parallel = v.pipeline_model_parallel_size,
+        .data_parallel = environment.ranks / (v.tensor_model_parallel_size * v.pipeline_model_parallel_size),
+        .schedule = choose(v.pipeline_schedule, kSchedules),
+        .model_chunks =
+            v.num_layers_per_virtual_pipeline_stage
+                ? *v.num_layers / v.pipeline_model_parallel_size / *v.num_layers_per_virtual_pipeline_stage
+                : 1,
+        .sequence_parallel = v.sequence_parallel,
+        .distributed_optimizer = v.use_distributed_optimizer};
     resolved.model = model_of(v);
     resolved.recompute = recompute_of(v);
     resolved.recompute_num_layers = v.recompute_num_layers.value_or(0);
@@ -173,6 +198,10 @@ Resolved resolve(const Parsed& parsed, const Environment& environment) {
     resolved.notes = parsed.notes;
     if (v.sequence_parallel && v.tensor_model_parallel_size == 1)
         resolved.notes.push_back("--sequence-parallel changes nothing at TP 1");
+    if (v.add_qkv_bias && !v.disable_bias_linear)
+        resolved.notes.push_back(
+            concat("--add-qkv-bias (", check.sources.of("add-qkv-bias"),
+                   "): already so, all linear layers have biases without --disable-bias-linear"));
     if (v.use_distributed_optimizer && resolved.layout.data_parallel == 1)
         resolved.notes.push_back("--use-distributed-optimizer changes nothing at DP 1");
     return resolved;

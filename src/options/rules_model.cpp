@@ -1,4 +1,6 @@
 // Rules of the model's shape, the layout and recompute.
+#include <numeric>
+
 #include "options/checker.hpp"
 #include "trireme/base/error.hpp"
 
@@ -18,12 +20,25 @@ std::int64_t largest_divisor_below(std::int64_t value, auto&& accepted) {
     return 0;
 }
 
+// Megatron-LM's: SwiGLU's third matrix is paid for by two thirds of the width, in steps of 64 (hidden 4096:
+// 10880).
+void derive_mlp_width(Checker& check) {
+    Values& v = check.values;
+    const std::int64_t width = v.swiglu ? *v.hidden_size / 24 * 64 : *v.hidden_size * 4;
+    if (width > 0)
+        return check.derive("ffn-hidden-size", v.ffn_hidden_size, width);
+    check.complain("8/3 of the hidden size, down to a multiple of 64, leaves no width for the MLP",
+                   {"hidden-size", "swiglu", "ffn-hidden-size"},
+                   concat("--ffn-hidden-size ", *v.hidden_size * 3));
+    check.spoil("ffn-hidden-size");
+}
+
 } // namespace
 
 void check_model(Checker& check) {
     Values& v = check.values;
     if (check.sound({"hidden-size", "ffn-hidden-size"}) && v.hidden_size && !v.ffn_hidden_size)
-        check.derive("ffn-hidden-size", v.ffn_hidden_size, 4 * *v.hidden_size);
+        derive_mlp_width(check);
 
     if (check.sound({"hidden-size", "num-attention-heads", "kv-channels"}) && v.hidden_size &&
         v.num_attention_heads && !v.kv_channels) {
@@ -64,6 +79,19 @@ void check_layout(Checker& check) {
                               ": the width must be a multiple of it"),
                        {"ffn-hidden-size", kTp},
                        concat("--ffn-hidden-size ", nearest_multiples(*v.ffn_hidden_size, tp)));
+    if (check.sound({"num-query-groups"}) && v.num_query_groups && *v.num_query_groups % tp != 0) {
+        const std::int64_t groups = *v.num_query_groups;
+        if (groups < tp)
+            check.complain(concat("fewer query groups than TP ranks are not in this version of trireme: ",
+                                  groups, " for TP ", tp),
+                           {"num-query-groups", kTp},
+                           concat("--", kTp, " ", std::gcd(groups, tp), ", or --num-query-groups ", tp));
+        else
+            check.complain(concat(groups, " query groups cannot be shared by TP ", tp,
+                                  ": the number of groups must be a multiple of it"),
+                           {"num-query-groups", kTp},
+                           concat("--num-query-groups ", nearest_multiples(groups, tp)));
+    }
     if (check.sound({"sequence-parallel", "seq-length"}) && v.sequence_parallel && v.seq_length &&
         *v.seq_length % tp != 0)
         check.complain(concat("a sequence of ", *v.seq_length, " cannot be cut over TP ", tp,
@@ -76,16 +104,17 @@ void check_layout(Checker& check) {
             {"num-layers", kPp}, concat("--pipeline-model-parallel-size ", *v.num_layers));
 
     constexpr std::string_view kVirtual = "num-layers-per-virtual-pipeline-stage";
-    if (check.sound({kVirtual, "num-layers", "pipeline-schedule"}) && v.num_layers_per_virtual_pipeline_stage &&
-        v.num_layers) {
+    if (check.sound({kVirtual, "num-layers", "pipeline-schedule"}) &&
+        v.num_layers_per_virtual_pipeline_stage && v.num_layers) {
         const std::int64_t chunk = *v.num_layers_per_virtual_pipeline_stage;
         if (pp < 2)
             check.complain("interleaving needs at least 2 pipeline stages", {kVirtual, kPp},
                            concat("--", kPp, " 2, or leave --", kVirtual, " out"));
         else if (*v.num_layers % (pp * chunk) != 0)
-            check.complain(concat(*v.num_layers, " layers do not make whole chunks of ", chunk, " on ", pp, " stages"),
-                           {"num-layers", kVirtual, kPp},
-                           concat("--num-layers ", nearest_multiples(*v.num_layers, pp * chunk)));
+            check.complain(
+                concat(*v.num_layers, " layers do not make whole chunks of ", chunk, " on ", pp, " stages"),
+                {"num-layers", kVirtual, kPp},
+                concat("--num-layers ", nearest_multiples(*v.num_layers, pp * chunk)));
         else if (v.pipeline_schedule != "1f1b")
             check.complain(concat("model chunks are run by interleaved 1F1B, not by ", v.pipeline_schedule),
                            {kVirtual, "pipeline-schedule"}, concat("leave out one of the two"));
@@ -126,9 +155,9 @@ void check_recompute(Checker& check) {
             check.derive("recompute-granularity", v.recompute_granularity, "selective");
     }
     if (v.recompute_granularity && check.sound({"pipeline-schedule"}) && v.pipeline_schedule == "zb-h1")
-        return check.complain("zb-h1 keeps activations until its delayed weight gradients: they are not recomputed",
-                              {"pipeline-schedule", "recompute-granularity"},
-                              "--pipeline-schedule 1f1b, or no recompute");
+        return check.complain(
+            "zb-h1 keeps activations until its delayed weight gradients: they are not recomputed",
+            {"pipeline-schedule", "recompute-granularity"}, "--pipeline-schedule 1f1b, or no recompute");
     const bool full = v.recompute_granularity == "full";
     if (full && !v.recompute_method)
         check.complain("full recompute needs a method", {"recompute-granularity", "recompute-method"},

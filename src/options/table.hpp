@@ -103,6 +103,7 @@ void append(std::vector<Row>& rows, Group group, Commands commands, std::vector<
 
 // The parts of the table, one file each.
 void add_model_rows(std::vector<Row>& rows);
+std::vector<Row> shape_rows(); // the model's, beyond GPT-2's
 void add_training_rows(std::vector<Row>& rows);
 void add_run_rows(std::vector<Row>& rows);
 void add_already_so_rows(std::vector<Row>& rows);

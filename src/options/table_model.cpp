@@ -25,13 +25,15 @@ std::vector<Row> layout_rows() {
          .field = &Values::pipeline_schedule,
          .by_default = "1f1b",
          .choices = {"1f1b", "gpipe", "zb-h1"},
-         .help = "order of forward and backward passes on a stage; zb-h1 delays weight gradients into the bubble",
+         .help =
+             "order of forward and backward passes on a stage; zb-h1 delays weight gradients into the bubble",
          .commands = kOnlyPretrain},
         {.name = "num-layers-per-virtual-pipeline-stage",
          .placeholder = "N",
          .field = &Values::num_layers_per_virtual_pipeline_stage,
          .range = at_least(1),
-         .help = "layers of a model chunk: a stage holds several, and the bubble shrinks by their number (interleaved "
+         .help = "layers of a model chunk: a stage holds several, and the bubble shrinks by their number "
+                 "(interleaved "
                  "1F1B)",
          .commands = kOnlyPretrain},
         {.name = "sequence-parallel",
@@ -63,7 +65,8 @@ std::vector<Row> model_rows() {
          .placeholder = "N",
          .field = &Values::ffn_hidden_size,
          .range = at_least(1),
-         .help = "width inside the MLP; 4 x hidden-size if not given",
+         .help = "width inside the MLP; if not given 4 x hidden-size, with swiglu 8/3 of it down to a "
+                 "multiple of 64",
          .belongs = kModel},
         {.name = "num-attention-heads",
          .placeholder = "N",
@@ -87,7 +90,7 @@ std::vector<Row> model_rows() {
          .placeholder = "N",
          .field = &Values::max_position_embeddings,
          .range = at_least(1),
-         .help = "learned positions; at least seq-length",
+         .help = "positions of the model, rows of the learned table; at least seq-length",
          .belongs = kModel},
         {.name = "make-vocab-size-divisible-by",
          .placeholder = "N",
@@ -121,9 +124,12 @@ std::vector<Row> model_rows() {
          .placeholder = "TYPE",
          .field = &Values::params_dtype,
          .by_default = "fp32",
-         .choices = {"fp32", "fp64"},
-         .help = "type of weights, activations and gradients (fp64: to hold layouts against each other)",
+         .choices = {"fp32", "fp64", "bf16"},
+         .help = "type of weights and activations; gradients, master weights and moments of bf16 are fp32 "
+                 "(fp64: to "
+                 "hold layouts against each other)",
          .belongs = kModel},
+        {.name = "bf16", .field = &Values::bf16, .help = "short for --params-dtype bf16"},
     };
 }
 
@@ -156,6 +162,7 @@ std::vector<Row> recompute_rows() {
 void add_model_rows(std::vector<Row>& rows) {
     append(rows, Group::layout, kEveryCommand, layout_rows());
     append(rows, Group::model, kEveryCommand, model_rows());
+    append(rows, Group::model, kEveryCommand, shape_rows());
     append(rows, Group::recompute, kOnlyPretrain, recompute_rows());
 }
 

@@ -35,6 +35,67 @@ topology::ScheduleKind schedule(const options::Resolved::Layout& layout) {
     return {};
 }
 
+DType weight_type(options::ParamsDtype type) {
+    switch (type) {
+    case options::ParamsDtype::fp32:
+        return DType::f32;
+    case options::ParamsDtype::fp64:
+        return DType::f64;
+    case options::ParamsDtype::bf16:
+        return DType::bf16;
+    }
+    TRIREME_ASSERT(false, "an unknown type of parameters");
+    return {};
+}
+
+catalogue::Positions positions(options::PositionEmbedding embedding) {
+    switch (embedding) {
+    case options::PositionEmbedding::learned_absolute:
+        return catalogue::Positions::learned;
+    case options::PositionEmbedding::rope:
+        return catalogue::Positions::rotary;
+    case options::PositionEmbedding::none:
+        return catalogue::Positions::none;
+    }
+    TRIREME_ASSERT(false, "an unknown position embedding");
+    return {};
+}
+
+catalogue::Biases biases(options::LinearBiases of) {
+    switch (of) {
+    case options::LinearBiases::all:
+        return catalogue::Biases::all;
+    case options::LinearBiases::query_key_value:
+        return catalogue::Biases::query_key_value;
+    case options::LinearBiases::none:
+        return catalogue::Biases::none;
+    }
+    TRIREME_ASSERT(false, "unknown biases");
+    return {};
+}
+
+// What tells today's models from GPT-2.
+void fill_shape(catalogue::ModelConfig& config, const options::Resolved::Model& model) {
+    config.positions = positions(model.position_embedding);
+    if (config.positions == catalogue::Positions::rotary) {
+        config.rotary.head_dim = model.kv_channels;
+        config.rotary.percent = model.rotary_percent;
+        config.rotary.base = static_cast<double>(model.rotary_base);
+        if (model.rope_scaling_factor > 0)
+            config.rotary.scaling = catalogue::RotaryScaling{.factor = model.rope_scaling_factor};
+    }
+    config.normalisation = model.normalization == options::Normalization::rms_norm
+                               ? catalogue::Normalisation::rms_norm
+                               : catalogue::Normalisation::layer_norm;
+    config.norm_epsilon = model.norm_epsilon;
+    config.activation = model.activation == options::MlpActivation::swiglu ? catalogue::Activation::swiglu
+                                                                           : catalogue::Activation::gelu;
+    config.output_layer = model.output_weights == options::OutputWeights::untied
+                              ? catalogue::OutputLayer::own
+                              : catalogue::OutputLayer::tied;
+    config.biases = biases(model.biases);
+}
+
 optimizer::DecayStyle decay_style(options::LrDecayStyle style) {
     switch (style) {
     case options::LrDecayStyle::constant:
@@ -82,7 +143,7 @@ EngineSetup engine_setup(const options::Resolved& options, std::int64_t vocabula
     setup.model.layers = model.num_layers;
     setup.model.hidden = model.hidden_size;
     setup.model.heads = model.num_attention_heads;
-    setup.model.groups = model.num_attention_heads;
+    setup.model.groups = model.num_query_groups;
     setup.model.head_dim = model.kv_channels;
     setup.model.ffn = model.ffn_hidden_size;
     setup.model.vocabulary = vocabulary;
@@ -92,12 +153,13 @@ EngineSetup engine_setup(const options::Resolved& options, std::int64_t vocabula
     setup.model.init_std = model.init_method_std;
     setup.model.hidden_dropout = model.hidden_dropout;
     setup.model.attention_dropout = model.attention_dropout;
+    fill_shape(setup.model, model);
     setup.grid.tensor = static_cast<int>(options.layout.tensor_parallel);
     setup.grid.data = static_cast<int>(options.layout.data_parallel);
     setup.grid.pipeline = static_cast<int>(options.layout.pipeline_parallel);
     setup.schedule = schedule(options.layout);
     setup.chunks = static_cast<int>(options.layout.model_chunks);
-    setup.type = model.params_dtype == options::ParamsDtype::fp64 ? DType::f64 : DType::f32;
+    setup.type = weight_type(model.params_dtype);
     setup.micro_batch = options.batch.micro_batch_size;
     setup.global_batch = options.batch.global_batch_size;
     setup.seed = options.training.seed;

@@ -1,6 +1,7 @@
 // Plans, binds and drives one model in one layout.
 #include "trireme/train/engine.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <optional>
@@ -107,6 +108,10 @@ struct Engine::Impl {
         std::vector<double> result(static_cast<std::size_t>(d.V));
         if (from.type() == DType::f64) {
             backend.copy_to_host(from, Tensor(std::span(result), Shape{d.V}));
+        } else if (from.type() == DType::bf16) {
+            std::vector<BFloat16> values(static_cast<std::size_t>(d.V));
+            backend.copy_to_host(from, Tensor(std::span(values), Shape{d.V}));
+            std::ranges::transform(values, result.begin(), [](BFloat16 value) { return static_cast<float>(value); });
         } else {
             std::vector<float> values(static_cast<std::size_t>(d.V));
             backend.copy_to_host(from, Tensor(std::span(values), Shape{d.V}));

@@ -90,6 +90,30 @@ std::string layout_lines(const Engine& engine, comm::Runtime& runtime, const bac
     return text + row("", concat("each rank: ", backend.description()));
 }
 
+// What the shape has that GPT-2's has not: ", rope, RMSNorm, SwiGLU, 2 query groups, untied output"; "" for
+// GPT-2's.
+std::string shape_words(const catalogue::ModelConfig& config) {
+    std::string words;
+    if (config.positions == catalogue::Positions::rotary)
+        words +=
+            config.rotary.scaling ? concat(", rope scaled by ", config.rotary.scaling->factor) : ", rope";
+    if (config.positions == catalogue::Positions::none)
+        words += ", no position embedding";
+    if (config.normalisation == catalogue::Normalisation::rms_norm)
+        words += ", RMSNorm";
+    if (config.activation == catalogue::Activation::swiglu)
+        words += ", SwiGLU";
+    if (config.groups != config.heads)
+        words += concat(", ", config.groups, config.groups == 1 ? " query group" : " query groups");
+    if (config.output_layer == catalogue::OutputLayer::own)
+        words += ", untied output";
+    if (config.biases == catalogue::Biases::none)
+        words += ", no biases";
+    if (config.biases == catalogue::Biases::query_key_value)
+        words += ", biases of query, key and value alone";
+    return words;
+}
+
 std::string model_lines(Engine& engine) {
     const EngineSetup& setup = engine.setup();
     std::string layers;
@@ -102,8 +126,8 @@ std::string model_lines(Engine& engine) {
     return row("model", concat("GPT ", setup.model.layers, " layers", layers, ", hidden ", setup.model.hidden,
                                ", ", setup.model.heads, " heads, sequence ", setup.model.sequence,
                                ", vocabulary ", setup.model.vocabulary, " (padded to ",
-                               catalogue::padded_vocabulary(setup.model, setup.grid.tensor), "), ",
-                               name(setup.type))) +
+                               catalogue::padded_vocabulary(setup.model, setup.grid.tensor), ")",
+                               shape_words(setup.model), ", ", name(setup.type))) +
            row("", parameter_lines(engine));
 }
 

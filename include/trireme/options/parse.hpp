@@ -26,6 +26,7 @@ struct Parsed {
     bool help_requested = false;
     bool unread = false;            // a part could not be read at all: what is missing may stand there
     std::vector<std::string> notes; // options that are already so here: one line each, shown at start
+    std::string inherited_from;     // the source of what a checkpoint handed on; "": there was none
     std::vector<Problem> problems;  // thrown by resolve() or throw_problems()
     std::set<std::string, std::less<>> wrong; // options named in problems: their values mean nothing
 };

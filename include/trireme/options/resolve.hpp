@@ -14,7 +14,12 @@
 namespace trireme::options {
 
 enum class PipelineSchedule { one_forward_one_backward, gpipe, zb_h1 };
-enum class ParamsDtype { fp32, fp64 };
+enum class ParamsDtype { fp32, fp64, bf16 };
+enum class PositionEmbedding { learned_absolute, rope, none };
+enum class Normalization { layer_norm, rms_norm };
+enum class MlpActivation { gelu, swiglu };
+enum class LinearBiases { all, query_key_value, none };
+enum class OutputWeights { tied, untied };
 enum class Recompute { none, selective, full_uniform, full_block };
 enum class LrDecayStyle { constant, linear, cosine, inverse_square_root };
 enum class DataloaderType { single, cyclic };
@@ -58,7 +63,17 @@ struct Resolved {
         double init_method_std = 0;
         double hidden_dropout = 0;
         double attention_dropout = 0;
-        ParamsDtype params_dtype = ParamsDtype::fp32;
+        ParamsDtype params_dtype = ParamsDtype::fp32; // bf16: master weights and gradients are fp32
+        std::int64_t num_query_groups = 0;            // num_attention_heads without grouped queries
+        PositionEmbedding position_embedding = PositionEmbedding::learned_absolute;
+        std::int64_t rotary_base = 0;   // 0 without rope
+        double rotary_percent = 0;      // 0 without rope
+        double rope_scaling_factor = 0; // 0: frequencies are not scaled
+        Normalization normalization = Normalization::layer_norm;
+        double norm_epsilon = 0;
+        MlpActivation activation = MlpActivation::gelu;
+        OutputWeights output_weights = OutputWeights::tied;
+        LinearBiases biases = LinearBiases::all;
     } model;
 
     Recompute recompute = Recompute::none;

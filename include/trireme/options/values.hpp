@@ -39,6 +39,21 @@ struct Values {
     double hidden_dropout = 0;
     double attention_dropout = 0;
     std::string params_dtype;
+    bool bf16 = false;
+    std::string position_embedding_type;
+    bool use_rotary_position_embeddings = false;
+    std::optional<std::int64_t> rotary_base;
+    std::optional<double> rotary_percent;
+    bool use_rope_scaling = false;
+    std::optional<double> rope_scaling_factor;
+    std::string normalization;
+    double norm_epsilon = 0;
+    bool swiglu = false;
+    bool group_query_attention = false;
+    std::optional<std::int64_t> num_query_groups;
+    bool untie_embeddings_and_output_weights = false;
+    bool disable_bias_linear = false;
+    bool add_qkv_bias = false;
 
     // Recompute
     bool recompute_activations = false;

@@ -24,7 +24,7 @@ TEST(OptionFile, Format) {
                                         "vocab-file = ../v#1.json\n"
                                         "prompt = \"a # \\\"b\\\"\\n\" # c\n"
                                         "use-mcore-models = true\n"
-                                        "bf16 = false");
+                                        "fp16 = false");
     const Parsed parsed = parse_line("--config " + file + " --lr 0.5");
     EXPECT_TRUE(parsed.problems.empty()) << parsed.problems[0].what;
     EXPECT_EQ(parsed.values.num_layers, 4);
@@ -54,7 +54,7 @@ TEST(OptionFile, MistakesNameTheirLines) {
                                                         "finetune\n"
                                                         "finetune =\n"
                                                         "finetune = yes\n"
-                                                        "swiglu = true\n"
+                                                        "squared-relu = true\n"
                                                         "config = other.cfg\n"
                                                         "split = \"98\n");
     std::vector<std::string> seen;
@@ -70,7 +70,8 @@ TEST(OptionFile, MistakesNameTheirLines) {
         "--num-layers takes a whole number of at least 1, not 'many' | --num-layers many (" + file + ":1)",
         "--num-layrs is not an option of trireme pretrain | --num-layrs 3 (" + file + ":2)",
         "finetune has no value: write finetune = true | --finetune (" + file + ":8)",
-        "--swiglu is not in this version of trireme: the MLP is GELU | --swiglu true (" + file + ":10)",
+        "--squared-relu is not in this version of trireme: the MLP is GELU or, with --swiglu, SwiGLU | "
+        "--squared-relu true (" + file + ":10)",
         "--config belongs on the command line | --config other.cfg (" + file + ":11)",
     };
     EXPECT_EQ(seen, expected);

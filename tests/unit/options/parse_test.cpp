@@ -97,23 +97,23 @@ TEST(OptionParsing, NamesOfMegatronThatAreNotTaken) {
               "--batch-size is now --micro-batch-size\n--batch-size 4 (command line)");
     EXPECT_EQ(only_problem("--warmup 0.01"),
               "--warmup is now --lr-warmup-fraction\n--warmup 0.01 (command line)");
-    EXPECT_EQ(only_problem("--swiglu"),
-              "--swiglu is not in this version of trireme: the MLP is GELU\n--swiglu (command line)");
+    EXPECT_EQ(only_problem("--squared-relu"),
+              "--squared-relu is not in this version of trireme: the MLP is GELU or, with --swiglu, SwiGLU\n"
+              "--squared-relu (command line)");
     EXPECT_EQ(only_problem("--nproc_per_node 8"),
               "--nproc_per_node cannot be taken: ranks are started by mpirun or "
               "srun, which say who they are\n--nproc_per_node 8 (command line)");
     EXPECT_EQ(only_problem("--rampup-batch-size 16 16 1000"),
               "--rampup-batch-size is not in this version of trireme: the batch size is constant\n"
               "--rampup-batch-size 16 16 1000 (command line)");
-    for (const char* name : {"--bf16", "--fp16",
-                             "--overlap-grad-reduce", "--untie-embeddings-and-output-weights"})
+    for (const char* name : {"--fp16", "--overlap-grad-reduce", "--rotary-interleaved"})
         EXPECT_EQ(parse_line(name).problems.size(), 1U) << name;
 }
 
 TEST(OptionParsing, AlreadySoIsSaid) {
     const Parsed parsed =
         parse_line("--use-mcore-models --distributed-backend nccl --ckpt-format torch_dist "
-                   "--position-embedding-type learned_absolute --use-flash-attn "
+                   "--context-parallel-size 1 --use-flash-attn "
                    "--no-gradient-accumulation-fusion --attention-backend auto --transformer-impl local");
     EXPECT_TRUE(parsed.problems.empty());
     ASSERT_EQ(parsed.notes.size(), 8U);
@@ -122,10 +122,9 @@ TEST(OptionParsing, AlreadySoIsSaid) {
     EXPECT_EQ(parsed.notes[1],
               "--distributed-backend nccl (command line): already so, ranks talk through MPI (CPU) "
               "or NCCL (GPU)");
-    EXPECT_EQ(only_problem("--position-embedding-type rope"),
-              "--position-embedding-type takes learned_absolute, not 'rope': there is no other position "
-              "embedding in "
-              "this version\n--position-embedding-type rope (command line)");
+    EXPECT_EQ(only_problem("--context-parallel-size 2"),
+              "--context-parallel-size takes 1, not '2': there is no context parallelism in this version\n"
+              "--context-parallel-size 2 (command line)");
 }
 
 TEST(OptionParsing, CommandsHaveTheirOwn) {

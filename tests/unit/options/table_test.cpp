@@ -20,6 +20,14 @@ TEST(OptionTable, DefaultsAreMegatrons) {
     EXPECT_EQ(v.init_method_std, 0.02);
     EXPECT_EQ(v.hidden_dropout, 0.1);
     EXPECT_EQ(v.attention_dropout, 0.1);
+    EXPECT_EQ(v.position_embedding_type, "learned_absolute");
+    EXPECT_EQ(v.normalization, "LayerNorm");
+    EXPECT_EQ(v.norm_epsilon, 1e-5);
+    EXPECT_EQ(v.params_dtype, "fp32");
+    EXPECT_FALSE(v.bf16 || v.swiglu || v.group_query_attention || v.untie_embeddings_and_output_weights ||
+                 v.disable_bias_linear || v.add_qkv_bias || v.use_rope_scaling);
+    EXPECT_FALSE(v.rotary_base || v.rotary_percent || v.rope_scaling_factor || v.num_query_groups)
+        << "their defaults hold only where they mean something";
     EXPECT_EQ(v.min_lr, 0.0);
     EXPECT_EQ(v.lr_decay_style, "linear");
     EXPECT_EQ(v.weight_decay, 0.01);
@@ -67,7 +75,7 @@ TEST(OptionTable, EveryFieldHasOneRow) {
         EXPECT_TRUE(seen.insert(std::string(row.name)).second) << row.name;
         rows_with_field += std::holds_alternative<std::monostate>(row.field) ? 0 : 1;
     }
-    EXPECT_EQ(rows_with_field, 74);
+    EXPECT_EQ(rows_with_field, 89);
 }
 
 TEST(OptionConversion, NumbersCountAsAWhole) {
