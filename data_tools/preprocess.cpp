@@ -31,7 +31,7 @@ int preprocess(const Arguments& arguments) {
     options.add_options()("append-eod", po::bool_switch(),
                           "end each document that is not empty with <|endoftext|>");
     options.add_options()("workers", po::value<int>()->default_value(1),
-                          "threads; the files are the same for any number");
+                          "threads, of which at most 40 are used; the files are the same for any number");
     options.add_options()("on-bad-line", po::value<std::string>()->default_value("error"),
                           "error, or skip: leave out and count");
     options.add_options()("shuffle-documents", po::value<std::uint64_t>(),

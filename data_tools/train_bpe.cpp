@@ -1,13 +1,13 @@
 // trireme-data train-bpe: learns vocab.json and merges.txt from JSONL.
+#include <algorithm>
 #include <iostream>
+#include <thread>
 
 #include "commands.hpp"
 #include "trireme/base/error.hpp"
 #include "trireme/base/file.hpp"
 #include "trireme/base/sizes.hpp"
 #include "trireme/data/bpe_trainer.hpp"
-#include "trireme/data/jsonl.hpp"
-#include "trireme/data/text_source.hpp"
 
 namespace trireme::data_tools {
 
@@ -22,6 +22,7 @@ int train_bpe(const Arguments& arguments) {
         "keys whose strings are the text");
     options.add_options()("vocab-size", po::value<std::int64_t>()->required(),
                           "tokens in all, <|endoftext|> among them");
+    options.add_options()("workers", po::value<int>(), "threads that count words; all cores if not given");
     options.add_options()("vocab-file", po::value<std::string>()->required(), "vocab.json to write");
     options.add_options()("merge-file", po::value<std::string>()->required(), "merges.txt to write");
     const auto given = parse_arguments(
@@ -35,34 +36,23 @@ int train_bpe(const Arguments& arguments) {
                     concat("--vocab-size ", vocab_size, ": ", kFewest, " (256 bytes and <|endoftext|>) to ",
                            kMost, " are possible"));
 
-    data::BpeTrainer trainer;
+    const int workers = given->count("workers")
+                            ? (*given)["workers"].as<int>()
+                            : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+    if (workers < 1 || workers > 1024)
+        throw Error(ErrorCategory::usage, concat("--workers ", workers, ": 1 to 1024 are possible"));
+
+    data::CountedText counted;
     data::TrainedBpe trained;
-    std::int64_t documents = 0, text_bytes = 0;
+    const data::BpeTrainer& trainer = counted.trainer;
     double seconds = 0;
     {
         ProgressLine line;
-        data::JsonlReader reader((*given)["json-keys"].as<std::vector<std::string>>());
-        std::string problem;
-        for (const std::string& input : (*given)["input"].as<std::vector<std::string>>()) {
-            data::TextSource source(input);
-            data::LineBlock block;
-            while (source.next_lines(block)) {
-                block.text.reserve(block.text.size() + data::JsonlReader::kPadding);
-                data::for_each_line(block.text, block.first_line,
-                                    [&](std::string_view text, std::int64_t number) {
-                                        const auto values = reader.read(text, problem);
-                                        if (!problem.empty())
-                                            throw Error(ErrorCategory::data,
-                                                        concat(source.name(), ":", number, ": ", problem));
-                                        for (const std::string_view value : values) {
-                                            trainer.add(value);
-                                            text_bytes += static_cast<std::int64_t>(value.size());
-                                        }
-                                        ++documents;
-                                    });
+        counted = data::count_words(
+            (*given)["input"].as<std::vector<std::string>>(),
+            (*given)["json-keys"].as<std::vector<std::string>>(), workers, [&](std::int64_t text_bytes) {
                 line.update([&] { return concat("counting words: ", show_bytes(text_bytes)); });
-            }
-        }
+            });
         if (trainer.distinct_words() == 0)
             throw Error(ErrorCategory::data, "no text to learn from: the inputs hold no words");
         trained = trainer.train(vocab_size, [&](std::int64_t tokens) {
@@ -72,8 +62,8 @@ int train_bpe(const Arguments& arguments) {
     }
     publish_file((*given)["vocab-file"].as<std::string>(), trained.vocab_json());
     publish_file((*given)["merge-file"].as<std::string>(), trained.merges_txt());
-    std::cout << "vocabulary of " << trained.tokens.size() + 1 << " tokens from " << documents
-              << " documents, " << show_bytes(text_bytes) << ", " << trainer.distinct_words()
+    std::cout << "vocabulary of " << trained.tokens.size() + 1 << " tokens from " << counted.documents
+              << " documents, " << show_bytes(counted.text_bytes) << ", " << trainer.distinct_words()
               << " distinct words, " << show_duration(seconds) << "\n";
     if (static_cast<std::int64_t>(trained.tokens.size()) + 1 < vocab_size)
         std::cout << "fewer than the " << vocab_size

@@ -1,6 +1,6 @@
 #!/bin/bash
 # Runs the libFuzzer programs of `make fuzz`, two at a time, each for FUZZ_SECONDS (30); prints `ok NAME` or
-# `not ok NAME`, as run_tests.sh reads it. What they find is kept in build/fuzz/NAME.
+# `not ok NAME`, as run_tests.sh reads it. What they find is kept in build/fuzz/corpus/NAME.
 set -u
 build=${BUILD:-build} seconds=${FUZZ_SECONDS:-30}
 programs=("$build"/fuzz/*_fuzz)
@@ -11,7 +11,7 @@ programs=("$build"/fuzz/*_fuzz)
 fuzz() {
     local name found
     name=$(basename "$1")
-    found=$build/fuzz/found_$name
+    found=$build/fuzz/corpus/$name
     mkdir -p "$found"
     # A good file to start from, small enough to be changed everywhere.
     case $name in

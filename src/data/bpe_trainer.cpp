@@ -178,6 +178,15 @@ void BpeTrainer::add(std::string_view text) {
     }
 }
 
+void BpeTrainer::absorb(const BpeTrainer& other, std::int64_t most_words) {
+    for (const auto& [word, count] : other.counts_)
+        counts_[word] += count;
+    if (distinct_words() <= most_words)
+        return;
+    for (std::int64_t rarest = 1; 2 * distinct_words() > most_words; ++rarest)
+        std::erase_if(counts_, [&](const auto& word) { return word.second <= rarest; });
+}
+
 TrainedBpe BpeTrainer::train(std::int64_t vocab_size,
                              const std::function<void(std::int64_t)>& progress) const {
     TRIREME_ASSERT(vocab_size >= 257, "a vocabulary of ", vocab_size);

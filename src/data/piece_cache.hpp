@@ -113,7 +113,7 @@ class WidePieceCache {
     }
 
   private:
-    static constexpr int kPlacesLog2 = 13; // 1 MiB
+    static constexpr int kPlacesLog2 = 12; // 512 KiB
     std::vector<Entry> entries_ = std::vector<Entry>(std::size_t{1} << kPlacesLog2);
 };
 

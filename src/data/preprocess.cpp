@@ -25,7 +25,9 @@ namespace trireme::data {
 namespace {
 
 constexpr std::size_t kShownBadLines = 10;
-constexpr std::size_t kMostBytesInFlight = std::size_t{1} << 24;
+constexpr int kMostThreads =
+    40; // each has some 8 MB of its own, and they are faster than one reader of a file
+constexpr std::size_t kMostBytesInFlight = std::size_t{1} << 23;
 
 struct BadLine {
     std::string message; // FILE:LINE: reason
@@ -88,7 +90,7 @@ class Preprocessor {
         }
         {
             std::vector<std::jthread> threads; // joined at the end of the block
-            for (int worker = 1; worker < options_.workers; ++worker)
+            for (int worker = 1; worker < std::min(options_.workers, kMostThreads); ++worker)
                 threads.emplace_back([this] { work(); });
             work();
         }

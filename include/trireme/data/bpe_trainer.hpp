@@ -28,6 +28,11 @@ class BpeTrainer {
     void add(std::string_view text);
     static constexpr std::size_t kLongestWord = 256;
 
+    // Adds the counts of another trainer. Memory is bounded: beyond `most_words` different words the rarest
+    // are left out, until half remain. The result depends on the order of calls alone.
+    void absorb(const BpeTrainer& other, std::int64_t most_words = kMostWords);
+    static constexpr std::int64_t kMostWords = 4'000'000; // about half a gigabyte
+
     std::int64_t distinct_words() const { return static_cast<std::int64_t>(counts_.size()); }
 
     // Stops early, with a smaller vocabulary, when no pair occurs twice. vocab_size counts <|endoftext|> and
@@ -42,5 +47,16 @@ class BpeTrainer {
     };
     std::unordered_map<std::string, std::int64_t, Hash, std::equal_to<>> counts_;
 };
+
+struct CountedText {
+    BpeTrainer trainer;
+    std::int64_t documents = 0;
+    std::int64_t text_bytes = 0;
+};
+
+// Counts the words of JSONL files (or "-") with some threads; the result is the same for any number. Throws
+// Error (data) for a bad line. `progress`, if any, is called by one thread at a time.
+CountedText count_words(const std::vector<std::string>& inputs, const std::vector<std::string>& keys,
+                        int workers, const std::function<void(std::int64_t text_bytes)>& progress = {});
 
 } // namespace trireme::data

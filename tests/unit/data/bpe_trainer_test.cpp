@@ -103,5 +103,39 @@ TEST(BpeTrainer, WritesFilesThatTheTokenizerReads) {
     EXPECT_EQ(tokenizer->encode("\n"), (std::vector<std::int32_t>{198})); // as in GPT-2's own vocabulary
 }
 
+TEST(CountWords, IsTheSameForAnyNumberOfWorkers) {
+    const TemporaryDirectory directory;
+    std::string jsonl;
+    for (int line = 0; jsonl.size() < 2'000'000; ++line)
+        jsonl += concat("{\"text\": \"line ", line, " of many, and some words of ", line % 97, "\"}\n");
+    const std::vector<std::string> inputs = {directory.write("a.jsonl", jsonl).string(),
+                                             "tests/data/tiny/corpus.jsonl"};
+    const auto learn = [&](int workers) {
+        const CountedText counted = count_words(inputs, {"text"}, workers);
+        return concat(counted.documents, counted.text_bytes, counted.trainer.train(400).merges_txt());
+    };
+    const std::string once = learn(1);
+    EXPECT_EQ(learn(3), once);
+    const std::string bad = directory.write("bad.jsonl", jsonl + "{\"text\": 1}\n" + jsonl + "x\n").string();
+    for (const int workers : {1, 3})
+        EXPECT_NE(
+            message_of([&] { count_words({bad}, {"text"}, workers); }).find("the value of \"text\" is not"),
+            std::string::npos);
+    EXPECT_EQ(exit_code_of([&] { count_words({directory.prefix("none")}, {"text"}, 2); }), 3);
+}
+
+TEST(BpeTrainer, LeavesOutTheRarestWordsBeyondItsBound) {
+    BpeTrainer all, more;
+    for (int word = 0; word < 100; ++word)
+        for (int times = 0; times <= word / 10; ++times) // ten words each come once, twice, ... ten times
+            more.add(std::string(static_cast<std::size_t>(word + 1), 'x'));
+    all.absorb(more, 100);
+    EXPECT_EQ(all.distinct_words(), 100);
+    BpeTrainer bounded;
+    bounded.absorb(more, 99);
+    EXPECT_EQ(bounded.distinct_words(),
+              40); // of six times and more there are 50, and twice that is more than 99
+}
+
 } // namespace
 } // namespace trireme::data

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "data_test_support.hpp"
+#include "trireme/data/loader.hpp"
 
 namespace trireme::data {
 namespace {
@@ -151,6 +152,45 @@ TEST(Dataset, ABlendDrawsEachMembersOwnOrderByItsShare) {
     std::sort(visited.begin(), visited.end());
     for (std::size_t window = 1; window < visited.size(); ++window)
         EXPECT_EQ(visited[window] - visited[window - 1], 4);
+}
+
+// A run that stops after any number of samples, also at the end of an epoch, goes on with exactly the next
+// ones on other ranks, with other micro-batches and workers.
+TEST(Dataset, AResumedRunReadsExactlyTheNextSamples) {
+    const TemporaryDirectory directory;
+    write_three_ramps(directory);
+    const Dataset blend({{"0.5", directory.prefix("part0"), "0.3", directory.prefix("part1"), "0.2",
+                          directory.prefix("part2")},
+                         "1,1,0",
+                         4,
+                         7,
+                         30000,
+                         {}});
+    const auto samples = [&](std::int64_t first, std::int64_t count, std::int64_t ranks,
+                             std::int64_t micro_batch, int workers) {
+        std::vector<std::unique_ptr<Loader>> loaders;
+        for (std::int64_t rank = 0; rank < ranks; ++rank)
+            loaders.push_back(std::make_unique<Loader>(
+                [&](std::int64_t sample, std::span<std::int32_t> row) {
+                    blend.read(Split::train, sample, row);
+                },
+                LoaderOptions{first, micro_batch, rank, ranks, 4, workers, 0}));
+        std::vector<std::int32_t> tokens;
+        while (static_cast<std::int64_t>(tokens.size()) < count * 5)
+            for (auto& loader : loaders)
+                for (const std::int32_t token : loader->next())
+                    tokens.push_back(token);
+        return tokens;
+    };
+    const std::vector<std::int32_t> whole = samples(0, 192, 1, 1, 0);
+    const std::int64_t epoch = blend.info(Split::train).members[0].samples_per_epoch; // the first member's
+    for (const std::int64_t stop : {std::int64_t{8}, std::int64_t{64}, 2 * epoch, 2 * epoch + 1})
+        for (const std::int64_t ranks : {1, 2, 4})
+            for (const std::int64_t micro_batch : {1, 3}) {
+                const std::vector<std::int32_t> rest = samples(stop, 96, ranks, micro_batch, 2);
+                ASSERT_TRUE(std::equal(rest.begin(), rest.begin() + 96 * 5, whole.begin() + stop * 5))
+                    << "stop " << stop << ", " << ranks << " ranks, micro-batch " << micro_batch;
+            }
 }
 
 TEST(Dataset, WithoutWeightsAnEpochIsOneOfEachMember) {

@@ -200,5 +200,19 @@ TEST(Preprocess, RefusesDamagedCompressionEvenWhenSkipping) {
     EXPECT_EQ(exit_code_of([&] { preprocess(gpt2(), job); }), 74);
 }
 
+TEST(Preprocess, AVocabularyOf65536TokensFitsU16Exactly) {
+    const TemporaryDirectory directory;
+    for (const std::int64_t largest : {65535, 65536}) { // the end of a document is this id
+        const auto tokenizer = make_null_tokenizer(largest);
+        PreprocessOptions options;
+        options.inputs = {directory.write("in.jsonl", "{\"text\": \"0 65534\"}\n").string()};
+        options.output_prefix = directory.prefix("out");
+        options.end_of_document = EndOfDocument::append;
+        const std::string prefix = preprocess(*tokenizer, options).prefixes[0];
+        EXPECT_EQ(read_independently(prefix), (Documents{{0, 65534, static_cast<std::int32_t>(largest)}}));
+        EXPECT_EQ(std::filesystem::file_size(prefix + ".bin"), largest == 65535 ? 6u : 12u);
+    }
+}
+
 } // namespace
 } // namespace trireme::data
