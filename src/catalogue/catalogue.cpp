@@ -23,8 +23,8 @@ class Builder {
         const bool tied = config_.output_layer == OutputLayer::tied;
         vocabulary_matrix("embedding.word.weight", tied ? Owner::tied : Owner::embedding);
         if (config_.positions == Positions::learned)
-            matrix("embedding.position.weight", Owner::embedding, {config_.max_positions, config_.hidden}, kReplicated,
-                   config_.init_std);
+            matrix("embedding.position.weight", Owner::embedding, {config_.max_positions, config_.hidden},
+                   kReplicated, config_.init_std);
         for (std::int64_t layer = 0; layer < config_.layers; ++layer)
             add_layer(layer);
         norm("final_norm", Owner::head);
@@ -54,15 +54,18 @@ class Builder {
         const std::pair<const char*, std::int64_t> projections[] = {
             {"query", config_.heads}, {"key", config_.groups}, {"value", config_.groups}};
         for (const auto& [what, heads] : projections) {
-            matrix(concat("attention.", what, ".weight"), Owner::layer, {heads, head_dim, hidden}, 0, config_.init_std);
+            matrix(concat("attention.", what, ".weight"), Owner::layer, {heads, head_dim, hidden}, 0,
+                   config_.init_std);
             parameters_.back().pack = "attention.query_key_value.weight";
         }
         if (config_.biases != Biases::none)
             for (const auto& [what, heads] : projections) {
-                vector(concat("attention.", what, ".bias"), Owner::layer, {heads, head_dim}, 0, Initialisation::zeros);
+                vector(concat("attention.", what, ".bias"), Owner::layer, {heads, head_dim}, 0,
+                       Initialisation::zeros);
                 parameters_.back().pack = "attention.query_key_value.bias";
             }
-        matrix("attention.projection.weight", Owner::layer, {hidden, config_.heads, head_dim}, 1, residual_std_);
+        matrix("attention.projection.weight", Owner::layer, {hidden, config_.heads, head_dim}, 1,
+               residual_std_);
         bias("attention.projection.bias", hidden, kReplicated);
     }
 

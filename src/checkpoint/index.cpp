@@ -57,7 +57,8 @@ void write_index(const std::filesystem::path& checkpoint, const State& state,
     };
     link(kParameters);
     for (const char* group : kStateGroups)
-        if (state.has_optimizer && (state.has_master_weights || group != group_of(optimizer::StateKind::master_weights)))
+        if (state.has_optimizer &&
+            (state.has_master_weights || group != group_of(optimizer::StateKind::master_weights)))
             link(group);
     file.close();
 }

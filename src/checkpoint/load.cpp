@@ -180,8 +180,8 @@ void load(const fs::path& checkpoint, const Model& model) {
             for (const model::HeldParameter& held : model.parameters->held())
                 if (model.optimizer->has(kind))
                     for (const optimizer::StatePart& part : model.optimizer->parts(held, kind))
-                        reader.read(kind == StateKind::master_weights ? master : group_of(kind), held.parameter.name,
-                                    part);
+                        reader.read(kind == StateKind::master_weights ? master : group_of(kind),
+                                    held.parameter.name, part);
     });
 }
 

@@ -16,9 +16,11 @@ inline constexpr const char* kMarker = "latest_checkpointed_iteration.txt";
 inline constexpr const char* kIndexFile = "checkpoint.h5";
 inline constexpr const char* kParameters = "/parameters/";
 // By optimizer::StateKind.
-inline constexpr std::array<const char*, optimizer::kStateKinds> kStateGroups{"/master_weights/", "/first_moment/",
-                                                                              "/second_moment/"};
-inline const char* group_of(optimizer::StateKind kind) { return kStateGroups[static_cast<std::size_t>(kind)]; }
+inline constexpr std::array<const char*, optimizer::kStateKinds> kStateGroups{
+    "/master_weights/", "/first_moment/", "/second_moment/"};
+inline const char* group_of(optimizer::StateKind kind) {
+    return kStateGroups[static_cast<std::size_t>(kind)];
+}
 
 inline std::string numbered(const char* format, std::int64_t number) {
     char text[64];

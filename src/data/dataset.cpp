@@ -64,8 +64,8 @@ const IndexedDataset& Dataset::open(const std::string& prefix) {
         return found->second;
     const IndexedDataset& file = files_.emplace(prefix, IndexedDataset(prefix)).first->second;
     if (file.documents() == 0 || file.tokens() == 0)
-        throw Error(ErrorCategory::data, concat(prefix, " is empty: ", file.documents(), " documents, ",
-                                                file.tokens(), " tokens"),
+        throw Error(ErrorCategory::data,
+                    concat(prefix, " is empty: ", file.documents(), " documents, ", file.tokens(), " tokens"),
                     {"try: another --data-path, or trireme-data preprocess with more text"});
     file.random_access();
     return file;

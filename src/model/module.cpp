@@ -18,21 +18,22 @@ void Norm::forward(const Tensor& x, Tensor y, Tensor mean, Tensor rstd) const {
         backend_->compute().layer_norm_forward(x, module_.weight, module_.bias, epsilon_, y, mean, rstd);
 }
 
-void Norm::input_gradient(const Tensor& grad_y, const Tensor& x, const Tensor& mean, const Tensor& rstd, Tensor grad_x,
-                          backend::GradWrite write) const {
+void Norm::input_gradient(const Tensor& grad_y, const Tensor& x, const Tensor& mean, const Tensor& rstd,
+                          Tensor grad_x, backend::GradWrite write) const {
     if (rms_)
         backend_->compute().rms_norm_input_gradient(grad_y, x, module_.weight, rstd, grad_x, write);
     else
         backend_->compute().layer_norm_input_gradient(grad_y, x, module_.weight, mean, rstd, grad_x, write);
 }
 
-void Norm::weight_gradient(const Tensor& grad_y, const Tensor& x, const Tensor& mean, const Tensor& rstd) const {
+void Norm::weight_gradient(const Tensor& grad_y, const Tensor& x, const Tensor& mean,
+                           const Tensor& rstd) const {
     constexpr auto kAdd = backend::GradWrite::accumulate;
     if (rms_)
         backend_->compute().rms_norm_weight_gradient(grad_y, x, rstd, module_.grad_weight, kAdd);
     else
-        backend_->compute().layer_norm_weight_gradient(grad_y, x, mean, rstd, module_.grad_weight, module_.grad_bias,
-                                                       kAdd);
+        backend_->compute().layer_norm_weight_gradient(grad_y, x, mean, rstd, module_.grad_weight,
+                                                       module_.grad_bias, kAdd);
 }
 
 } // namespace trireme::model

@@ -1,4 +1,5 @@
-// The parameters of one module as tensors: weights, bias and their main gradients; and the norm, whose kind is the model's.
+// The parameters of one module as tensors: weights, bias and their main gradients; and the norm, whose kind
+// is the model's.
 #pragma once
 
 #include <string>
@@ -16,7 +17,8 @@ struct Module {
 enum class HasBias : std::uint8_t { no, yes };
 
 // weight [out, in] or [out], bias [out].
-inline Module bind_module(const Parameters& parameters, const std::string& name, const Shape& shape, HasBias has_bias) {
+inline Module bind_module(const Parameters& parameters, const std::string& name, const Shape& shape,
+                          HasBias has_bias) {
     const std::string weight = name + ".weight", bias = name + ".bias";
     Module module;
     module.weight = parameters.weight(weight).reshaped(shape);
@@ -28,15 +30,16 @@ inline Module bind_module(const Parameters& parameters, const std::string& name,
     return module;
 }
 
-// LayerNorm or RMSNorm over the last axis, outside tensor-parallel regions. x, y [Ts, B, C]; mean (LayerNorm only) and
-// rstd [ns] stat.
+// LayerNorm or RMSNorm over the last axis, outside tensor-parallel regions. x, y [Ts, B, C]; mean (LayerNorm
+// only) and rstd [ns] stat.
 class Norm {
   public:
-    void bind(const Parameters& parameters, const std::string& name, const StageSetup& setup, backend::Backend& backend);
+    void bind(const Parameters& parameters, const std::string& name, const StageSetup& setup,
+              backend::Backend& backend);
 
     void forward(const Tensor& x, Tensor y, Tensor mean, Tensor rstd) const;
-    void input_gradient(const Tensor& grad_y, const Tensor& x, const Tensor& mean, const Tensor& rstd, Tensor grad_x,
-                        backend::GradWrite write) const;
+    void input_gradient(const Tensor& grad_y, const Tensor& x, const Tensor& mean, const Tensor& rstd,
+                        Tensor grad_x, backend::GradWrite write) const;
     void weight_gradient(const Tensor& grad_y, const Tensor& x, const Tensor& mean, const Tensor& rstd) const;
 
   private:

@@ -36,7 +36,9 @@ void TensorRegion::complete(Tensor whole) const {
         tensor_->all_gather(outside(whole), whole);
 }
 
-Tensor TensorRegion::leave_from(const Tensor& local) const { return cuts_ ? buffer_ : local; }
+Tensor TensorRegion::leave_from(const Tensor& local) const {
+    return cuts_ ? buffer_ : local;
+}
 
 void TensorRegion::leave(Tensor partial, Tensor local) const {
     if (cuts_)

@@ -1,5 +1,5 @@
-// The border of the regions that tensor ranks cut by columns, heads or vocabulary. Outside, every rank holds all tokens, or with
-// sequence parallelism a part of them, which is rows [first, first + ns) of the whole.
+// The border of the regions that tensor ranks cut by columns, heads or vocabulary. Outside, every rank holds
+// all tokens, or with sequence parallelism a part of them, which is rows [first, first + ns) of the whole.
 //
 //     enter     outside [ns, C] -> inside [n, C]     the same tensor, or an all-gather
 //     leave     inside [n, C], partial sums -> outside [ns, C]     an all-reduce, or a reduce-scatter

@@ -3,8 +3,8 @@
 //     residual = input + dropout(projection(attention(query_key_value(norm(input)))))
 //     output   = residual + dropout(down(gelu(up(norm(residual)))))
 //
-// The norm is LayerNorm or RMSNorm, gelu(up) may be silu(gate) * up, query and key may be rotated by position, and linear
-// layers may lack biases, as the catalogue has them.
+// The norm is LayerNorm or RMSNorm, gelu(up) may be silu(gate) * up, query and key may be rotated by
+// position, and linear layers may lack biases, as the catalogue has them.
 //
 // query_key_value and up are column-parallel (their output is cut over tensor ranks, the gradient of their
 // input is summed over them); projection and down are row-parallel (their output is summed over tensor ranks,
@@ -21,8 +21,8 @@
 
 namespace trireme::model {
 
-// What the forward pass of a layer leaves for its backward pass. T is memory::Item while planning, Tensor while
-// running.
+// What the forward pass of a layer leaves for its backward pass. T is memory::Item while planning, Tensor
+// while running.
 template <class T>
 struct LayerActivations {
     T attention_norm_mean, attention_norm_rstd; // [ns] stat
@@ -37,8 +37,9 @@ struct LayerActivations {
     T activated;                                // [n, F]
 };
 
-// Gradients of the outputs of a layer's modules: what weight gradients are made of. Those [T, B, C] belong inside
-// tensor-parallel regions; what stands outside (norms, biases added after a region) reads its part of them.
+// Gradients of the outputs of a layer's modules: what weight gradients are made of. Those [T, B, C] belong
+// inside tensor-parallel regions; what stands outside (norms, biases added after a region) reads its part of
+// them.
 template <class T>
 struct LayerGradients {
     T attention_norm;  // [T, B, C]
@@ -65,8 +66,8 @@ class TransformerLayer {
     enum class Sharing : std::uint8_t { none, attention_core, all };
     LayerActivations<memory::Item> plan_activations(memory::Plan& plan, const std::string& name,
                                                     Sharing sharing) const;
-    // Without `name` shared by all layers: a backward pass uses them up layer by layer. With it, kept until a delayed weight
-    // gradient.
+    // Without `name` shared by all layers: a backward pass uses them up layer by layer. With it, kept until a
+    // delayed weight gradient.
     LayerGradients<memory::Item> plan_gradients(memory::Plan& plan, const std::string& name) const;
     void plan_shared(memory::Plan& plan);
     // Fills what plan_shared() planned that a step only reads.

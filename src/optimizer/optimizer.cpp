@@ -36,8 +36,8 @@ Optimizer::Optimizer(const OptimizerSetup& setup, const model::Parameters& param
         for (const StateKind kind : kAllStateKinds)
             if (has(kind))
                 state.items[static_cast<std::size_t>(kind)] =
-                    plan.add(Category::optimizer, concat(name(kind), " of bucket ", i), Shape{state.range.size()},
-                             parameters.setup().gradient_type);
+                    plan.add(Category::optimizer, concat(name(kind), " of bucket ", i),
+                             Shape{state.range.size()}, parameters.setup().gradient_type);
         states_.push_back(state);
     }
     norm_item_ = plan.add(Category::buffers, "squared gradient norm", Shape{1}, DType::f64);
@@ -87,8 +87,8 @@ void Optimizer::gradients_complete(int chunk) {
     }
 }
 
-// Whether this rank adds the bucket to the gradient norm: each logical parameter counts once. What is cut over
-// tensor ranks counts on each of them, what they hold whole on the first, the copy of the tied embedding
+// Whether this rank adds the bucket to the gradient norm: each logical parameter counts once. What is cut
+// over tensor ranks counts on each of them, what they hold whole on the first, the copy of the tied embedding
 // nowhere. Data ranks all hold the same unless the state is sharded.
 bool Optimizer::counted(const Bucket& bucket) const {
     if (bucket.role == model::Role::copy)
@@ -164,7 +164,8 @@ void Optimizer::update_bucket(std::size_t number, double learning_rate) {
             continue;
         const Tensor weights = parameters_.bucket_weights(number).flat(run.begin, run.size());
         const auto part = [&](StateKind kind) {
-            return state.tensors[static_cast<std::size_t>(kind)].flat(run.begin - state.range.begin, run.size());
+            return state.tensors[static_cast<std::size_t>(kind)].flat(run.begin - state.range.begin,
+                                                                      run.size());
         };
         backend_->compute().adam_update(has_master_ ? part(StateKind::master_weights) : weights,
                                         parameters_.bucket_gradients(number).flat(run.begin, run.size()),
@@ -193,7 +194,8 @@ std::vector<StatePart> Optimizer::parts(const HeldParameter& held, StateKind kin
             piece.axes[axis].begin += box.axes[axis].begin;
             piece.axes[axis].end += box.axes[axis].begin;
         }
-        result.push_back({std::move(piece), state.tensors[static_cast<std::size_t>(kind)].flat(position, elements)});
+        result.push_back(
+            {std::move(piece), state.tensors[static_cast<std::size_t>(kind)].flat(position, elements)});
         position += elements;
     }
     return result;

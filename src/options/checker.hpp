@@ -17,7 +17,8 @@ class Checker {
   public:
     Checker(const Parsed& parsed, const Environment& environment)
         : command(parsed.command), values(parsed.values), sources(parsed.sources), env(environment),
-          unread(parsed.unread), inherited_from_(parsed.inherited_from), problems_(parsed.problems), wrong_(parsed.wrong) {}
+          unread(parsed.unread), inherited_from_(parsed.inherited_from), problems_(parsed.problems),
+          wrong_(parsed.wrong) {}
 
     Command command;
     Values values; // derived values are filled in as the rules are passed

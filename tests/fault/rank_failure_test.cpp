@@ -149,8 +149,7 @@ TEST(RankFailure, AHangingRankIsNamed) {
     EXPECT_EQ(job.exit_code, 5) << job.output;
     EXPECT_EQ(count(job.output, "trireme: error:"), 1) << job.output;
     EXPECT_EQ(count(job.output, "error: rank 1 on "), 1) << job.output;
-    EXPECT_NE(job.output.find("is behind: in phase 'backward 5', iteration 12, for "),
-              std::string::npos)
+    EXPECT_NE(job.output.find("is behind: in phase 'backward 5', iteration 12, for "), std::string::npos)
         << job.output;
     EXPECT_NE(job.output.find("; 3 ranks wait in barrier of the world group\n"), std::string::npos)
         << job.output;

@@ -36,9 +36,10 @@ std::vector<topology::Grid> grids() {
 // What distinguishes the models of this test; layout, schedule and recomputation do not.
 std::string describe_model(const train::EngineSetup& setup) {
     const catalogue::ModelConfig& model = setup.model;
-    return concat(name(setup.type), " ", model.layers, " ", model.groups, " ", static_cast<int>(model.positions),
-                  static_cast<int>(model.normalisation), static_cast<int>(model.activation),
-                  static_cast<int>(model.output_layer), static_cast<int>(model.biases));
+    return concat(name(setup.type), " ", model.layers, " ", model.groups, " ",
+                  static_cast<int>(model.positions), static_cast<int>(model.normalisation),
+                  static_cast<int>(model.activation), static_cast<int>(model.output_layer),
+                  static_cast<int>(model.biases));
 }
 
 // The losses of one rank alone, computed once on rank 0 and given to all.
@@ -62,9 +63,9 @@ std::vector<double> reference(const train::EngineSetup& model) {
 }
 
 std::string describe(const train::EngineSetup& setup) {
-    return concat(describe_model(setup), ", ", setup.grid.text(), ", ", topology::name(setup.schedule), ", micro-batch ",
-                  setup.micro_batch, ", recompute ", static_cast<int>(setup.recompute.mode), " of ",
-                  setup.recompute.layers);
+    return concat(describe_model(setup), ", ", setup.grid.text(), ", ", topology::name(setup.schedule),
+                  ", micro-batch ", setup.micro_batch, ", recompute ", static_cast<int>(setup.recompute.mode),
+                  " of ", setup.recompute.layers);
 }
 
 void expect_reference_losses(const train::EngineSetup& setup, double relative_bound) {
@@ -125,7 +126,8 @@ TEST(LayoutMatrix, SequenceParallelAndShardedState) {
                     setup.sequence_parallel = model::SequenceParallel::yes;
                 if (sharded)
                     setup.optimizer.sharding = optimizer::Sharding::data_ranks;
-                setup.recompute = kRecomputes[static_cast<std::size_t>(grid.pipeline + 2 * sequence) % kRecomputes.size()];
+                setup.recompute =
+                    kRecomputes[static_cast<std::size_t>(grid.pipeline + 2 * sequence) % kRecomputes.size()];
                 setup.micro_batch = sharded ? 2 : 1;
                 ASSERT_NO_FATAL_FAILURE(expect_reference_losses(setup, 1e-10));
             }

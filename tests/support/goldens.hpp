@@ -41,8 +41,7 @@ class Goldens {
                                                         const catalogue::ModelConfig& config) {
         std::map<std::string, long double> most;
         for (const catalogue::Parameter& parameter : catalogue::make_catalogue(config, 1))
-            most[parameter.kind] =
-                std::max(most[parameter.kind], largest(values(group + parameter.name)));
+            most[parameter.kind] = std::max(most[parameter.kind], largest(values(group + parameter.name)));
         return most;
     }
 
@@ -63,15 +62,18 @@ inline void set_parameters(train::Engine& engine, Goldens& goldens) {
     }
 }
 
-// Every main gradient held here against /gradients, to `relative` of the largest of its kind. A key bias adds the same to all
-// scores of a query, so its gradient is exactly zero where keys are not rotated: what PyTorch and we find is rounding. It is held
-// against the query bias.
+// Every main gradient held here against /gradients, to `relative` of the largest of its kind. A key bias adds
+// the same to all scores of a query, so its gradient is exactly zero where keys are not rotated: what PyTorch
+// and we find is rounding. It is held against the query bias.
 inline void expect_gradients(train::Engine& engine, Goldens& goldens, long double relative) {
-    const std::map<std::string, long double> largest = goldens.largest_of_kinds("/gradients/", engine.setup().model);
+    const std::map<std::string, long double> largest =
+        goldens.largest_of_kinds("/gradients/", engine.setup().model);
     for (const model::HeldParameter& held : engine.parameters().held()) {
-        const std::vector<double> expected = goldens.part("/gradients/" + held.parameter.name, held.shard.box);
-        const std::string kind = held.parameter.kind == "layers.attention.key.bias" ? "layers.attention.query.bias"
-                                                                                    : held.parameter.kind;
+        const std::vector<double> expected =
+            goldens.part("/gradients/" + held.parameter.name, held.shard.box);
+        const std::string kind = held.parameter.kind == "layers.attention.key.bias"
+                                     ? "layers.attention.query.bias"
+                                     : held.parameter.kind;
         const std::span<double> local = engine.parameters().gradient(held).values<double>();
         EXPECT_TRUE(within(local.first(expected.size()), expected, relative * largest.at(kind)))
             << held.parameter.name << " at " << engine.setup().grid.text();

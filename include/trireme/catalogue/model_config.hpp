@@ -11,7 +11,7 @@ namespace trireme::catalogue {
 enum class Positions : std::uint8_t { learned, rotary, none };
 enum class Normalisation : std::uint8_t { layer_norm, rms_norm };
 enum class Activation : std::uint8_t { gelu, swiglu };
-enum class OutputLayer : std::uint8_t { tied, own }; // tied: logits use the word embedding
+enum class OutputLayer : std::uint8_t { tied, own };             // tied: logits use the word embedding
 enum class Biases : std::uint8_t { all, query_key_value, none }; // of linear layers
 
 struct ModelConfig {

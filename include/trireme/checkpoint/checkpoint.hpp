@@ -32,7 +32,7 @@ struct State {
     std::uint64_t seed = 0;             // of dropout
     std::string options;                // `name = value` lines, as --config reads them
     std::string layout;                 // "TP 2 x PP 2 x DP 1": for messages
-    bool has_master_weights = false; // fp32 weights beside narrower ones
+    bool has_master_weights = false;    // fp32 weights beside narrower ones
     bool has_optimizer = true;          // moments are in it
 };
 

@@ -23,7 +23,7 @@ struct PieceSetup {
     int in_flight = 1; // slots of activations
     // Slots of module gradients, where the schedule delays weight gradients; 0: it does not.
     int delayed_gradients = 0;
-    int inputs = 2;    // slots of inputs, filled ahead by receives; a piece with the embedding has in_flight
+    int inputs = 2; // slots of inputs, filled ahead by receives; a piece with the embedding has in_flight
 };
 
 // One micro-batch as the data layer gives it; host memory. Only the pieces that need them read them.
@@ -53,7 +53,8 @@ class Piece {
     // input. Adds to the main gradients.
     void backward(std::int64_t micro_batch, std::int64_t first_sample, Tensor grad);
 
-    // The two halves, for schedules that delay the second: what it needs is kept in between. Not with recomputation.
+    // The two halves, for schedules that delay the second: what it needs is kept in between. Not with
+    // recomputation.
     void input_gradient(std::int64_t micro_batch, std::int64_t first_sample, Tensor grad);
     void weight_gradient(std::int64_t micro_batch);
 

@@ -21,8 +21,9 @@ struct Recompute {
     std::int64_t layers = 0;
 };
 
-// Whether tensor ranks hold activations outside their cut regions whole, or a part of the sequence each (Korthikanti et al.
-// 2022): the all-reduce at the end of a region becomes a reduce-scatter, and an all-gather stands at its beginning.
+// Whether tensor ranks hold activations outside their cut regions whole, or a part of the sequence each
+// (Korthikanti et al. 2022): the all-reduce at the end of a region becomes a reduce-scatter, and an
+// all-gather stands at its beginning.
 enum class SequenceParallel : std::uint8_t { no, yes };
 
 struct StageSetup {
@@ -50,8 +51,8 @@ enum class Mode : std::uint8_t { train, evaluate, infer };
 // The sizes held by one rank, derived once.
 struct Dimensions {
     std::int64_t T, B, n, C; // sequence, micro-batch, tokens = T * B, hidden
-    // Outside the regions that tensor ranks cut: the positions, tokens and first position held here. All, from 0, without
-    // sequence parallelism.
+    // Outside the regions that tensor ranks cut: the positions, tokens and first position held here. All,
+    // from 0, without sequence parallelism.
     std::int64_t Ts, ns, first_position;
     std::int64_t H, G, D, F; // heads, groups, head dimension, MLP width: this tensor rank's part
     std::int64_t V;          // vocabulary rows of this rank, padding included

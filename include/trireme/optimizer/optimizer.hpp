@@ -1,10 +1,10 @@
-// From main gradients to new weights: reduction over data ranks, sums over the ranks that saw a part, norm with
-// each logical parameter counted once, clipping, AdamW.
+// From main gradients to new weights: reduction over data ranks, sums over the ranks that saw a part, norm
+// with each logical parameter counted once, clipping, AdamW.
 //
 // The state (fp32 master weights where weights are narrower, both moments) lives in flat buffers, bucket by
 // bucket, like the weights. Sharded (ZeRO-1, Rajbhandari et al. 2020), data rank r of D keeps elements
-// [r, r + 1) * length / D of each bucket: gradients are reduce-scattered to it and updated weights gathered from
-// it. Bucket lengths divide by D, whatever D is.
+// [r, r + 1) * length / D of each bucket: gradients are reduce-scattered to it and updated weights gathered
+// from it. Bucket lengths divide by D, whatever D is.
 #pragma once
 
 #include <array>
@@ -23,8 +23,8 @@
 namespace trireme::optimizer {
 
 enum class Sharding : std::uint8_t { none, data_ranks };
-// Whether tensor ranks see whole sequences, so that gradients of what they all hold are equal, or parts, so that
-// these gradients are to be summed.
+// Whether tensor ranks see whole sequences, so that gradients of what they all hold are equal, or parts, so
+// that these gradients are to be summed.
 enum class SeenSequence : std::uint8_t { whole, part };
 
 struct OptimizerSetup {
@@ -67,7 +67,8 @@ class Optimizer : public model::StepHooks {
     void begin();
     // Sums the chunk's main gradients over data ranks.
     void gradients_complete(int chunk) override;
-    // `gradient_scale` multiplies the gradients first (1 unless tokens are masked). Collective over the world.
+    // `gradient_scale` multiplies the gradients first (1 unless tokens are masked). Collective over the
+    // world.
     StepResult step(double learning_rate, double gradient_scale);
 
     bool has(StateKind kind) const { return kind != StateKind::master_weights || has_master_; }

@@ -1,5 +1,5 @@
-// g++ 12 with AVX-512 passes a 32-byte struct constant whose last word is zero as if it were its first; make/build.mk turns
-// AVX-512 off for it. This fails if that way round the fault is ever lost.
+// g++ 12 with AVX-512 passes a 32-byte struct constant whose last word is zero as if it were its first;
+// make/build.mk turns AVX-512 off for it. This fails if that way round the fault is ever lost.
 #include <gtest/gtest.h>
 
 namespace {
@@ -8,8 +8,12 @@ struct Four {
     double a = 1, b = 1, c = 1, d = 0;
 };
 
-[[gnu::noipa]] double last(Four four) { return four.d; }
+[[gnu::noipa]] double last(Four four) {
+    return four.d;
+}
 
-TEST(Compiler, PassesStructConstantsByValue) { EXPECT_EQ(last(Four{}), 0.0); }
+TEST(Compiler, PassesStructConstantsByValue) {
+    EXPECT_EQ(last(Four{}), 0.0);
+}
 
 } // namespace

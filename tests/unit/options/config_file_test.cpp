@@ -71,7 +71,8 @@ TEST(OptionFile, MistakesNameTheirLines) {
         "--num-layrs is not an option of trireme pretrain | --num-layrs 3 (" + file + ":2)",
         "finetune has no value: write finetune = true | --finetune (" + file + ":8)",
         "--squared-relu is not in this version of trireme: the MLP is GELU or, with --swiglu, SwiGLU | "
-        "--squared-relu true (" + file + ":10)",
+        "--squared-relu true (" +
+            file + ":10)",
         "--config belongs on the command line | --config other.cfg (" + file + ":11)",
     };
     EXPECT_EQ(seen, expected);

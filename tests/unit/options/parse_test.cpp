@@ -78,7 +78,7 @@ TEST(OptionParsing, UnknownNames) {
     EXPECT_EQ(only_problem("--num-layer 4"), "--num-layer is not an option of trireme pretrain\n"
                                              "--num-layer 4 (command line)\n"
                                              "names cannot be abbreviated; try: --num-layers or "
-              "--num-layers-per-virtual-pipeline-stage");
+                                             "--num-layers-per-virtual-pipeline-stage");
     EXPECT_EQ(only_problem("--tensor-model 4"),
               "--tensor-model is not an option of trireme pretrain\n"
               "--tensor-model 4 (command line)\n"
