@@ -3,7 +3,7 @@
 # and a data set, a small GPT learns from it on 4 MPI ranks as TP 2 x PP 2, stops half-way, goes on as
 # TP 1 x PP 2 x DP 2 from the checkpoint, and continues a prompt.
 #   DEMO_TEXT=DIR     learn from the text files below DIR instead of this machine's documentation
-#   DEMO_ITERS=N      training steps in all (a multiple of 20; default 1000)
+#   DEMO_ITERS=N      training steps in all (a multiple of 20; default 1600)
 #   DEMO_PROMPT=TEXT  what to continue
 # Everything lands in build/demo and is replaced by the next demo.
 set -euo pipefail
@@ -11,7 +11,7 @@ set -euo pipefail
 build=${BUILD:-build}
 demo=$build/demo
 mpirun=${MPIRUN:-mpirun}
-iters=${DEMO_ITERS:-1000}
+iters=${DEMO_ITERS:-1600}
 prompt=${DEMO_PROMPT:-This program is free software}
 # shellcheck source=scripts/mpi_environment.sh
 . "$(dirname "${BASH_SOURCE[0]}")/mpi_environment.sh"
