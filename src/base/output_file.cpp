@@ -1,8 +1,11 @@
 // OutputFile by plain POSIX calls, every one of them checked: a full disk may show at any of them.
 #include "trireme/base/output_file.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <charconv>
+#include <csignal>
 #include <fcntl.h>
 #include <unistd.h>
 #include <utility>
@@ -19,11 +22,39 @@ std::filesystem::path directory_of(const std::filesystem::path& path) {
 }
 
 // Two hosts may write the same path of a shared file system, and have the same process ids.
-static std::string temporary_name(const std::filesystem::path& path) {
+static std::string temporary_ending() {
     std::array<char, 256> host{};
     if (::gethostname(host.data(), host.size() - 1) != 0)
         host = {};
-    return concat(path.string(), ".tmp.", host.data(), ".", ::getpid());
+    return concat(".tmp.", host.data(), ".");
+}
+
+static std::string temporary_name(const std::filesystem::path& path) {
+    return concat(path.string(), temporary_ending(), ::getpid());
+}
+
+// Whether NAME is START...tmp.HOST.PID of a process of this host that is no more.
+static bool is_stale(std::string_view name, std::string_view start) {
+    const std::string ending = temporary_ending();
+    const std::size_t at = name.rfind(ending);
+    if (!name.starts_with(start) || at == std::string_view::npos || at < start.size())
+        return false;
+    const char* const end = name.data() + name.size();
+    pid_t process = 0;
+    const auto [rest, error] = std::from_chars(name.data() + at + ending.size(), end, process);
+    return error == std::errc() && rest == end && process > 0 && ::kill(process, 0) != 0 && errno == ESRCH;
+}
+
+std::vector<std::filesystem::path> remove_stale_temporaries(const std::filesystem::path& start) {
+    std::vector<std::filesystem::path> removed;
+    std::error_code error;
+    std::filesystem::directory_iterator entry(directory_of(start), error);
+    for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error))
+        if (is_stale(entry->path().filename().native(), start.filename().native()) &&
+            ::unlink(entry->path().c_str()) == 0)
+            removed.push_back(entry->path());
+    std::sort(removed.begin(), removed.end());
+    return removed;
 }
 
 OutputFile::OutputFile(const std::filesystem::path& path) : path_(path), temporary_(temporary_name(path)) {

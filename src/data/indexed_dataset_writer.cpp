@@ -71,7 +71,7 @@ void IndexedDatasetWriter::end_document() {
     state_->tokens += std::exchange(state_->open_tokens, 0);
 }
 
-void IndexedDatasetWriter::finish() {
+void IndexedDatasetWriter::finish(OlderPair older) {
     OutputFile& idx = state_->idx;
     const std::int64_t count = state_->documents;
     const std::int64_t width = bytes_per_token(state_->type);
@@ -96,7 +96,7 @@ void IndexedDatasetWriter::finish() {
     state_->bin.sync();
     idx.sync();
     // Without the old .idx nobody can open the new .bin with it, whenever we are stopped.
-    if (::unlink(idx.path().c_str()) != 0 && errno != ENOENT)
+    if (older == OlderPair::may_differ && ::unlink(idx.path().c_str()) != 0 && errno != ENOENT)
         throw Error(ErrorCategory::output,
                     concat("cannot replace ", idx.path().string(), ": ", system_reason()));
     const std::filesystem::path directory = directory_of(idx.path());

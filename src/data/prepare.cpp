@@ -1,4 +1,5 @@
-// The cached pair is written by preprocess() and so appears complete or not at all.
+// The cached pair is written by preprocess() and so appears complete or not at all. Two jobs may prepare the
+// same file at once: both write the same bytes under names of their own, and the last rename wins.
 #include "trireme/data/prepare.hpp"
 
 #include <array>
@@ -50,6 +51,12 @@ PairSizes pair_sizes(const std::string& prefix) {
     return {size(token_path(prefix)), size(index_path(prefix))};
 }
 
+std::vector<fs::path> remove_leftovers(const std::string& prefix) {
+    // Of every state of the text file: PREFIX is FILE.KEY_text_document with a key of 16 digits.
+    const std::size_t after_file = std::string_view(kEnding).size() + 16;
+    return remove_stale_temporaries(prefix.substr(0, prefix.size() - after_file));
+}
+
 PreprocessResult prepare(const std::string& file, const std::string& prefix, const Tokenizer& tokenizer,
                          int workers, const std::function<void(const PreprocessProgress&)>& progress) {
     const fs::path directory = directory_of(prefix);
@@ -66,6 +73,7 @@ PreprocessResult prepare(const std::string& file, const std::string& prefix, con
     job.json_keys = {kKey};
     job.end_of_document = EndOfDocument::append;
     job.workers = workers;
+    job.older_pair = OlderPair::same_bytes;
     return preprocess(tokenizer, job, progress);
 }
 

@@ -60,6 +60,10 @@ void write_pair(const Pair& pair, const data::Tokenizer& tokenizer, comm::HostGr
                 const std::function<void(const std::string&)>& say) {
     say(concat("data      preparing ", pair.word, " for this and later runs: ", pair.prefix,
                ".bin and .idx"));
+    if (const auto removed = data::remove_leftovers(pair.prefix); !removed.empty())
+        say(concat("          removed ", removed.size(), " unfinished ",
+                   removed.size() == 1 ? "file" : "files",
+                   " of earlier preparations that were killed, the first is ", removed.front().string()));
     std::mutex mutex;
     data::PreprocessProgress progress;
     const int workers = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));

@@ -50,6 +50,11 @@ class OutputFile {
     std::vector<std::byte> buffer_;
 };
 
+// Removes the temporary files that killed processes of this host have left: those whose path begins with
+// `start` and whose process is no more. What another host, or a process that lives, writes stays. Returns
+// what was removed, in alphabetical order; a file that cannot be removed is left alone.
+std::vector<std::filesystem::path> remove_stale_temporaries(const std::filesystem::path& start);
+
 // The directory that holds `path`.
 std::filesystem::path directory_of(const std::filesystem::path& path);
 

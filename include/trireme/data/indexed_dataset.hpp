@@ -77,6 +77,12 @@ class IndexedDataset {
     std::int64_t tokens_ = 0;
 };
 
+// What finish() may find under the names of the pair.
+enum class OlderPair {
+    may_differ, // the old .idx goes first, so that no mixed pair can be opened
+    same_bytes, // at most what another process writes from the same input: .idx is there at all times
+};
+
 // Writes a pair of files. Both appear under their names when finish() has put them on disk, or not at all;
 // memory does not grow with the number of documents. One thread at a time.
 class IndexedDatasetWriter {
@@ -94,8 +100,8 @@ class IndexedDatasetWriter {
     // A document piece by piece, for those that should not be in memory as a whole.
     void append(std::span<const std::int32_t> ids);
     void end_document();
-    // Replaces older files of this prefix: the old .idx goes first, so that no mixed pair can be opened.
-    void finish();
+    // Replaces older files of this prefix.
+    void finish(OlderPair older = OlderPair::may_differ);
 
     std::int64_t documents() const;
     std::int64_t tokens() const;

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "trireme/data/preprocess.hpp"
 #include "trireme/data/tokenizer.hpp"
@@ -28,6 +29,9 @@ struct PairSizes {
     bool operator==(const PairSizes&) const = default;
 };
 PairSizes pair_sizes(const std::string& prefix);
+
+// Removes what killed preparations of the same text file on this host have left beside the pair.
+std::vector<std::filesystem::path> remove_leftovers(const std::string& prefix);
 
 // Writes the pair: the key "text" of each line, each document ended with <|endoftext|>. Throws Error (data or
 // output).

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "trireme/data/indexed_dataset.hpp"
 #include "trireme/data/tokenizer.hpp"
 
 namespace trireme::data {
@@ -23,6 +24,7 @@ struct PreprocessOptions {
     OnBadLine on_bad_line = OnBadLine::error;
     int workers = 1;
     std::optional<std::uint64_t> shuffle_seed; // documents in an order of this seed's, alike for all keys
+    OlderPair older_pair = OlderPair::may_differ;
 };
 
 struct PreprocessProgress {

@@ -3,8 +3,11 @@
 
 #include <chrono>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "data_test_support.hpp"
+#include "trireme/base/output_file.hpp"
 
 namespace trireme::data {
 namespace {
@@ -50,6 +53,90 @@ TEST(Prepare, NamesBadLinesAndDirectories) {
     EXPECT_EQ(exit_code_of([&] { prepare(file, nowhere, *tokenizer, 1); }), 74);
     EXPECT_NE(message_of([&] { prepare(file, nowhere, *tokenizer, 1); }).find("--data-cache-path"),
               std::string::npos);
+}
+
+// A process that runs `work` and exits with 0, or with 1 where it throws.
+template <class Work>
+pid_t start_process(const Work& work) {
+    const pid_t process = ::fork();
+    if (process == 0) {
+        try {
+            work();
+        } catch (...) {
+            ::_exit(1);
+        }
+        ::_exit(0);
+    }
+    return process;
+}
+
+TEST(Prepare, TwoJobsAtOnceNeverTakeThePairAway) {
+    const TemporaryDirectory directory;
+    std::string lines;
+    Documents expected;
+    for (int line = 0; line < 200; ++line) {
+        lines += concat("{\"text\": \"", line, " 7\"}\n");
+        expected.push_back({line, 7, 300});
+    }
+    const std::string file = directory.write("a.jsonl", lines).string();
+    const auto tokenizer = make_null_tokenizer(300);
+    const std::string prefix = prepared_prefix(file, "", *tokenizer);
+    prepare(file, prefix, *tokenizer, 1); // the job that is faster, and now trains
+    std::vector<pid_t> jobs;
+    for (int job = 0; job < 2; ++job)
+        jobs.push_back(start_process([&] {
+            for (int round = 0; round < 20; ++round)
+                prepare(file, prefix, *tokenizer, 2);
+        }));
+    const PairSizes sizes = pair_sizes(prefix);
+    std::int64_t looks = 0, wrong = 0;
+    for (int running = 2; running > 0; ++looks) {
+        wrong += pair_sizes(prefix) != sizes;
+        int status = 0;
+        if (::waitpid(jobs[static_cast<std::size_t>(running) - 1], &status, WNOHANG) > 0) {
+            EXPECT_EQ(status, 0);
+            --running;
+        }
+    }
+    EXPECT_EQ(wrong, 0) << "of " << looks << " looks";
+    EXPECT_EQ(read_independently(prefix), expected);
+    std::int64_t files = 0;
+    for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(directory.prefix("")))
+        ++files;
+    EXPECT_EQ(files, 3) << "a.jsonl, .bin and .idx, nothing temporary";
+}
+
+TEST(Prepare, RemovesWhatKilledPreparationsLeft) {
+    const TemporaryDirectory directory;
+    const std::string file = directory.write("a.jsonl", "{\"text\": \"1\"}\n").string();
+    const auto tokenizer = make_null_tokenizer(10);
+    const std::string prefix = prepared_prefix(file, "", *tokenizer);
+    // The names are those that a process writes which dies in the middle.
+    const pid_t killed = start_process([&] {
+        const OutputFile bin(prefix + ".bin"), idx(prefix + ".idx");
+        const OutputFile before(file + ".0123456789abcdef_text_document.bin"); // of another state of the file
+        const OutputFile other(directory.prefix("b.jsonl.0123456789abcdef_text_document.bin"));
+        ::_exit(7);
+    });
+    int status = 0;
+    ASSERT_EQ(::waitpid(killed, &status, 0), killed);
+    ASSERT_EQ(WEXITSTATUS(status), 7);
+    const OutputFile living(prefix + ".bin");
+    const std::string ending = concat(".", killed);
+    directory.write(concat("a.jsonl.x.tmp.another-host", ending), "");
+    directory.write(concat("a.jsonl.x.tmp", ending), "");
+
+    const std::vector<std::filesystem::path> removed = remove_leftovers(prefix);
+    ASSERT_EQ(removed.size(), 3u);
+    for (const std::filesystem::path& path : removed) {
+        EXPECT_TRUE(path.string().starts_with(file + ".") && path.string().ends_with(ending)) << path;
+        EXPECT_FALSE(std::filesystem::exists(path));
+    }
+    std::int64_t files = 0;
+    for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(directory.prefix("")))
+        ++files;
+    EXPECT_EQ(files, 5) << "the input, the living, another host's, another name's, another text's";
+    EXPECT_TRUE(remove_leftovers(prefix).empty());
 }
 
 } // namespace
