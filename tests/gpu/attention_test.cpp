@@ -40,7 +40,7 @@ double multiplier(const Dropout& d, std::int64_t b, std::int64_t head, std::int6
 }
 
 // Buffers: qkv, grad_out, out, logsumexp, grad_qkv.
-Values plain_attention(DType act, const Values& inputs, const Shape& qkv, const Attention& a) {
+Values plain_attention(DType act, const Values& inputs, const Shape& qkv, const Attention& a, std::int64_t document) {
     Values results = inputs;
     const std::int64_t length = qkv[0], batch = qkv[1], heads = a.heads, groups = a.groups, dim = a.head_dim;
     const auto round = [&](float value) { return static_cast<float>(rounded_to(act, value)); };
@@ -64,14 +64,15 @@ Values plain_attention(DType act, const Values& inputs, const Shape& qkv, const 
             const std::int64_t g = h * groups / heads;
             for (std::int64_t q = 0; q < length; ++q) {
                 const std::int64_t end = a.causal == Causal::yes ? q + 1 : length;
+                const std::int64_t begin = document == 0 ? 0 : q / document * document;
                 std::vector<float> score(static_cast<std::size_t>(end)), sums(width);
                 float most = -INFINITY, sum = 0;
-                for (std::int64_t k = 0; k < end; ++k) {
+                for (std::int64_t k = begin; k < end; ++k) {
                     score[static_cast<std::size_t>(k)] =
                         static_cast<float>(a.scale) * dot(x, packed_at(q, b, h), x, packed_at(k, b, heads + g));
                     most = std::max(most, score[static_cast<std::size_t>(k)]);
                 }
-                for (std::int64_t k = 0; k < end; ++k) {
+                for (std::int64_t k = begin; k < end; ++k) {
                     const float weight = std::exp(score[static_cast<std::size_t>(k)] - most);
                     sum += weight;
                     const float used =
@@ -84,7 +85,7 @@ Values plain_attention(DType act, const Values& inputs, const Shape& qkv, const 
                 for (std::size_t d = 0; d < width; ++d)
                     results[2][out_at(q, b, h) + d] = round(sums[d] / sum);
                 const float delta = dot(grad_out, out_at(q, b, h), results[2], out_at(q, b, h));
-                for (std::int64_t k = 0; k < end; ++k) {
+                for (std::int64_t k = begin; k < end; ++k) {
                     const float p = std::exp(score[static_cast<std::size_t>(k)] - lse);
                     const auto z = static_cast<float>(multiplier(a.dropout, b, a.first_head + h, q, k));
                     const float product = dot(grad_out, out_at(q, b, h), x, packed_at(k, b, heads + groups + g));
@@ -110,6 +111,7 @@ struct Case {
     std::int64_t length, batch, heads, groups, dim;
     Causal causal = Causal::yes;
     double dropout = 0;
+    std::int64_t document = 0; // positions of a document; 0: no documents
 };
 
 void check_case(const Case& c) {
@@ -130,15 +132,25 @@ void check_case(const Case& c) {
                                       {Holds::act, Flow::in, out},
                                       {Holds::act, Flow::out, out},
                                       {Holds::stat, Flow::out, Shape{c.batch, c.heads, c.length}},
-                                      {Holds::act, Flow::out, qkv}};
+                                      {Holds::act, Flow::out, qkv},
+                                      {Holds::i32, Flow::in, Shape{c.length, c.batch}}};
     compare(concat("attention T ", c.length, " B ", c.batch, " H ", c.heads, " G ", c.groups, " D ", c.dim,
                    c.causal == Causal::yes ? " causal" : "", " dropout ", c.dropout),
             buffers,
             [&](Operations& ops, std::vector<Tensor>& t) {
-                ops.attention_forward(t[0], attention, t[2], t[3]);
-                ops.attention_input_gradient(t[1], t[0], t[2], t[3], attention, t[4]);
+                Attention settings = attention;
+                if (c.document > 0)
+                    settings.documents = t[5];
+                ops.attention_forward(t[0], settings, t[2], t[3]);
+                ops.attention_input_gradient(t[1], t[0], t[2], t[3], settings, t[4]);
             },
-            [&](DType act, const Values& inputs) { return plain_attention(act, inputs, qkv, attention); });
+            [&](DType act, const Values& inputs) { return plain_attention(act, inputs, qkv, attention, c.document); },
+            [&](Values& inputs) {
+                for (std::size_t i = 0; i < inputs[5].size(); ++i) {
+                    const std::int64_t t = static_cast<std::int64_t>(i) / c.batch;
+                    inputs[5][i] = static_cast<double>(c.document == 0 ? 0 : t / c.document * c.document);
+                }
+            });
 }
 
 TEST_F(GpuAttention, HeadsOfTheUsualSizes) {
@@ -164,6 +176,11 @@ TEST_F(GpuAttention, OddShapes) {
 TEST_F(GpuAttention, Dropout) {
     check_case({.length = 100, .batch = 2, .heads = 4, .groups = 2, .dim = 64, .dropout = 0.1});
     check_case({.length = 37, .batch = 2, .heads = 2, .groups = 2, .dim = 24, .causal = Causal::no, .dropout = 0.5});
+}
+
+TEST_F(GpuAttention, DocumentsDoNotSeeEachOther) {
+    check_case({.length = 100, .batch = 2, .heads = 2, .groups = 1, .dim = 64, .document = 37});
+    check_case({.length = 70, .batch = 1, .heads = 2, .groups = 2, .dim = 32, .dropout = 0.2, .document = 9});
 }
 
 TEST_F(GpuAttention, RefusesHeadsBeyondItsKernels) {

@@ -168,15 +168,19 @@ inline long double bound_for(DType act, DType type, const std::vector<double>& p
 
 // Compares on bf16 and fp32, at aligned and odd addresses, and that a second run gives the same bits. `plain` replaces the
 // plain computation for operations whose inner values a bf16 computation would round too.
+// `prepare` changes the inputs drawn.
 using Plain = std::function<Values(DType, const Values&)>;
+using Prepare = std::function<void(Values&)>;
 inline void compare(const std::string& what, const std::vector<Buffer>& buffers, const Call& call,
-                    const Plain& plain = {}) {
+                    const Plain& plain = {}, const Prepare& prepare = {}) {
     const std::unique_ptr<backend::Backend> cpu = backend::make_cpu_backend(2);
     for (const DType act : {DType::bf16, DType::f32}) {
         Values inputs = draw(buffers, 1);
         for (std::size_t i = 0; i < buffers.size(); ++i)
             for (double& value : inputs[i])
                 value = rounded_to(type_of(buffers[i].holds, act), value);
+        if (prepare)
+            prepare(inputs);
         const Values truth = run(*cpu, DType::f64, buffers, inputs, call);
         Values simple = plain ? plain(act, inputs) : run(*cpu, DType::f32, buffers, inputs, call);
         const Values got = run(*gpu(), act, buffers, inputs, call);

@@ -106,6 +106,8 @@ int measure(int argc, char** argv) {
     }
 
     Bench bench(*on);
+    if (std::getenv("TRIREME_BENCH_TUNE") != nullptr)
+        on->start_tuning();
     const double tokens_c = static_cast<double>(n * C), tokens_f = static_cast<double>(n * F), logit = static_cast<double>(n * V);
     const auto gemm = [&](double rows, double out, double in) { return 2 * rows * out * in; };
     const double nn = static_cast<double>(n), c = static_cast<double>(C), f = static_cast<double>(F), v = static_cast<double>(V);
@@ -126,6 +128,11 @@ int measure(int argc, char** argv) {
     linear("up", hidden, w_up, bias_f, wide, g_up, f, c);
     linear("down", wide, w_down, 0, hidden, g_down, c, f);
     linear("logits", hidden, table, 0, logits, grad_table, v, c);
+    bench.time("up forward with gelu", gemm(nn, f, c), kRate,
+               [&](Operations& o) { o.linear_gelu_forward(at(hidden).reshaped(Shape{n, C}), at(w_up), at(bias_f), at(wide), at(wide2)); });
+    bench.time("down input gradient with gelu", gemm(nn, c, f), kRate, [&](Operations& o) {
+        o.linear_gelu_input_gradient(at(hidden).reshaped(Shape{n, C}), at(w_down), at(wide2), at(wide));
+    });
     bench.time("bias gradient C", 2 * tokens_c, kBand, [&](Operations& o) {
         o.bias_gradient(at(hidden).reshaped(Shape{n, C}), at(gbias_c), GradWrite::accumulate);
     });
@@ -189,6 +196,9 @@ int measure(int argc, char** argv) {
                [&](Operations& o) { o.cross_entropy_loss(at(sums), {}, at(loss)); });
     bench.time("cross-entropy gradient", 4 * logit, kBand, [&](Operations& o) {
         o.cross_entropy_gradient(at(logits), 50257, targets, 0, at(mean), at(sums), {}, 1e-6);
+    });
+    bench.time("cross-entropy at once", 4 * logit, kBand, [&](Operations& o) {
+        o.cross_entropy(at(logits), 50257, targets, {}, 1e-6, at(mean), at(sums), at(loss));
     });
     const double elements = static_cast<double>(state);
     bench.time("adam of 64 Mi", 30 * elements, kBand,

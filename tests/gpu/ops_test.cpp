@@ -104,6 +104,38 @@ TEST_F(Gpu, Gelu) {
     }
 }
 
+// The fused forms round once less: inner is stored and y made from what was not yet rounded, so the plain computation is the
+// one in two steps.
+TEST_F(Gpu, LinearWithGelu) {
+    for (const auto& [n, c, f] : {std::array<std::int64_t, 3>{1, 1, 1}, {33, 40, 72}, {128, 256, 1024}, {70, 33, 129}}) {
+        compare(concat("linear with gelu ", n, " x ", c, " x ", f),
+                {in({n, c}), in({f, c}), in({f}), out({n, f}), out({n, f})},
+                [](Operations& ops, std::vector<Tensor>& t) {
+                    ops.linear_gelu_forward(t[0], t[1], t[2], t[3], t[4]);
+                });
+        compare(concat("gradient of linear behind gelu ", n, " x ", c, " x ", f),
+                {in({n, f}), in({f, c}), in({n, c}, -4, 4), out({n, c})},
+                [](Operations& ops, std::vector<Tensor>& t) {
+                    ops.linear_gelu_input_gradient(t[0], t[1], t[2], t[3]);
+                });
+    }
+}
+
+// Choices found by timing travel as text and give the same bits as where they were found.
+TEST_F(Gpu, TunedProductsAreRepeatable) {
+    const std::vector<Buffer> buffers{in({512, 256}), in({768, 256}), out({512, 768})};
+    const Values inputs = draw(buffers, 4);
+    const Call call = [](Operations& ops, std::vector<Tensor>& t) { ops.linear_forward(t[0], t[1], {}, t[2]); };
+    gpu()->start_tuning();
+    const Values timed = run(*gpu(), DType::bf16, buffers, inputs, call);
+    const std::string choices = gpu()->end_tuning();
+    EXPECT_NE(choices.find("512 768 256 "), std::string::npos) << choices;
+    gpu()->use_tuned(choices);
+    const Values again = run(*gpu(), DType::bf16, buffers, inputs, call);
+    EXPECT_EQ(timed[2], again[2]);
+    EXPECT_THROW(gpu()->use_tuned("512 768\n"), Error);
+}
+
 TEST_F(Gpu, Elementwise) {
     for (const std::int64_t n : {1, 1000, 100001}) {
         compare("fill", {out({n})}, [](Operations& ops, std::vector<Tensor>& t) { ops.fill(t[0], -2.5); });
@@ -203,6 +235,85 @@ TEST_F(Gpu, CrossEntropy) {
                                                    masked ? t[4] : Tensor{}, 0.01);
                     });
     }
+}
+
+// Losses and gradients from one pass; a row that fits into shared memory, one that does not, ragged ones.
+TEST_F(Gpu, CrossEntropyAtOnce) {
+    struct Sizes {
+        std::int64_t n, v, valid;
+    };
+    for (const auto s : {Sizes{1, 1, 1}, Sizes{7, 13, 11}, Sizes{40, 1000, 999}, Sizes{6, 50304, 50257},
+                         Sizes{3, 100000, 99991}}) {
+        const Shape logits{s.n, s.v}, each{s.n};
+        for (const bool masked : {false, true})
+            compare(concat("cross-entropy at once ", s.n, " x ", s.v),
+                    {{Holds::act, Flow::in_out, logits, -5, 5}, tokens(each, static_cast<int>(s.valid)),
+                     statistic(each, 0, 1), statistic_out(each), statistic_out({2, s.n}),
+                     {Holds::stat, Flow::in_out, Shape{1}}},
+                    [&](Operations& ops, std::vector<Tensor>& t) {
+                        ops.cross_entropy(t[0], s.valid, t[1], masked ? t[2] : Tensor{}, 0.5, t[3], t[4], t[5]);
+                    });
+    }
+}
+
+TEST_F(Gpu, RmsNorm) {
+    struct Sizes {
+        std::int64_t n, c;
+    };
+    for (const auto [n, c] : {Sizes{1, 1}, Sizes{3, 7}, Sizes{33, 64}, Sizes{130, 768}, Sizes{9, 1023},
+                              Sizes{17, 3584}, Sizes{5, 12288}}) {
+        const std::string what = concat("rms norm ", n, " x ", c);
+        compare(what, {in({n, c}, -1, 3), in({c}), out({n, c}), statistic_out({n})},
+                [](Operations& ops, std::vector<Tensor>& t) {
+                    ops.rms_norm_forward(t[0], t[1], 1e-6, t[2], t[3]);
+                });
+        for (const GradWrite write : kWrites) {
+            compare(what + " input gradient",
+                    {in({n, c}), in({n, c}), in({c}), statistic({n}, 0.5, 2),
+                     write == GradWrite::accumulate ? in_out({n, c}) : out({n, c})},
+                    [&](Operations& ops, std::vector<Tensor>& t) {
+                        ops.rms_norm_input_gradient(t[0], t[1], t[2], t[3], t[4], write);
+                    });
+            compare(what + " weight gradient",
+                    {in({n, c}), in({n, c}), statistic({n}, 0.5, 2), main_gradient({c}, write)},
+                    [&](Operations& ops, std::vector<Tensor>& t) {
+                        ops.rms_norm_weight_gradient(t[0], t[1], t[2], t[3], write);
+                    });
+        }
+    }
+}
+
+TEST_F(Gpu, SwiGlu) {
+    for (const auto& [n, f] : {std::pair<std::int64_t, std::int64_t>{1, 1}, {3, 7}, {100, 256}, {33, 1000}}) {
+        compare("swiglu", {in({n, 2 * f}, -9, 9), out({n, f})},
+                [](Operations& ops, std::vector<Tensor>& t) { ops.swiglu_forward(t[0], t[1]); });
+        compare("swiglu gradient", {in({n, f}), in({n, 2 * f}, -9, 9), out({n, 2 * f})},
+                [](Operations& ops, std::vector<Tensor>& t) { ops.swiglu_input_gradient(t[0], t[1], t[2]); });
+    }
+}
+
+TEST_F(Gpu, Rotary) {
+    struct Sizes {
+        std::int64_t t, b, heads, others, dim, rotated;
+    };
+    for (const auto s : {Sizes{1, 1, 1, 0, 2, 2}, Sizes{5, 2, 3, 1, 7, 4}, Sizes{40, 2, 6, 2, 64, 64},
+                         Sizes{9, 3, 4, 2, 128, 96}}) {
+        const Shape qkv{s.t, s.b, s.heads + s.others, s.dim};
+        for (const bool given : {false, true})
+            for (const auto direction : {backend::RotaryDirection::forward, backend::RotaryDirection::backward})
+                compare("rotary", {in_out(qkv), statistic({s.t + 3, s.rotated}), tokens({s.t, s.b}, static_cast<int>(s.t + 3))},
+                        [&](Operations& ops, std::vector<Tensor>& t) {
+                            ops.rotary(t[0], s.heads, t[1], given ? t[2] : Tensor{}, given ? 0 : 2, direction);
+                        });
+    }
+}
+
+TEST_F(Gpu, PositionsOfTokens) {
+    const Shape hidden{9, 4, 70}, each{9, 4};
+    compare("position lookup", {in({12, 70}), tokens(each, 12), in_out(hidden)},
+            [](Operations& ops, std::vector<Tensor>& t) { ops.position_lookup_forward(t[0], t[1], t[2]); });
+    compare("position lookup gradient", {in(hidden), tokens(each, 12), main_gradient({12, 70}, GradWrite::accumulate)},
+            [](Operations& ops, std::vector<Tensor>& t) { ops.position_lookup_weight_gradient(t[0], t[1], t[2]); });
 }
 
 TEST_F(Gpu, OptimizerStep) {

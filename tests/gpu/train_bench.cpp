@@ -1,6 +1,7 @@
 // Training speed on one GPU: tokens/s of steps of a GPT in bf16 with fp32 master weights, on random tokens without dropout,
 // as shared peers are timed. One JSON object on standard output.
-// usage: train_bench [LAYERS HIDDEN HEADS SEQUENCE MICRO_BATCH ACCUMULATED STEPS DEVICE]   (DEVICE: cuda or cpu; cpu in fp32)
+// usage: train_bench [LAYERS HIDDEN HEADS SEQUENCE MICRO_BATCH ACCUMULATED STEPS DEVICE UNTUNED]   (DEVICE: cuda or cpu; cpu
+// in fp32)
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -13,6 +14,44 @@
 #include "trireme/catalogue/catalogue.hpp"
 
 namespace {
+
+// All micro-batches of the run, made before it: a loader's workers would have them ready too.
+class Prepared : public trireme::pipeline::BatchSource {
+  public:
+    Prepared(const trireme::train::EngineSetup& setup, std::int64_t steps)
+        : setup_(setup), sizes_(setup.model.sequence * setup.micro_batch) {
+        trireme::test::SyntheticBatches source(setup, 0);
+        for (std::int64_t step = 0; step < steps; ++step) {
+            source.start_step(step * setup.global_batch);
+            for (std::int64_t i = 0; i < setup.micro_batches(); ++i) {
+                const trireme::model::MicroBatch batch = source.load(i);
+                for (const trireme::Tensor& tensor : {batch.tokens, batch.targets}) {
+                    const auto values = tensor.values<std::int32_t>();
+                    values_.insert(values_.end(), values.begin(), values.end());
+                }
+            }
+        }
+    }
+    void start_step(std::int64_t step) { step_ = step; }
+    std::int64_t first_sample(std::int64_t number) const override {
+        return step_ * setup_.global_batch + number * setup_.micro_batch;
+    }
+    trireme::model::MicroBatch load(std::int64_t number) override {
+        std::int32_t* const tokens =
+            values_.data() + (step_ * setup_.micro_batches() + number) * 2 * sizes_;
+        trireme::model::MicroBatch batch;
+        batch.number = number;
+        batch.first_sample = first_sample(number);
+        batch.tokens = trireme::Tensor(tokens, {setup_.model.sequence, setup_.micro_batch}, trireme::DType::i32);
+        batch.targets = trireme::Tensor(tokens + sizes_, {sizes_}, trireme::DType::i32);
+        return batch;
+    }
+
+  private:
+    trireme::train::EngineSetup setup_;
+    std::int64_t sizes_, step_ = 0;
+    std::vector<std::int32_t> values_; // of each micro-batch: tokens, targets
+};
 
 int measure(int argc, char** argv) {
     using namespace trireme;
@@ -42,12 +81,14 @@ int measure(int argc, char** argv) {
     train::Engine engine(setup, comm::ProcessGroups::alone(*alone), *backend);
     std::cerr << "planned " << show_bytes(engine.plan().bytes()) << std::endl;
     engine.initialise_weights();
-    test::SyntheticBatches batches(setup, 0);
+    if (argc <= 9) // a ninth argument: as the heuristics say
+        engine.tune();
+    Prepared batches(setup, steps);
     std::vector<double> seconds, losses;
     std::int64_t allocations = 0;
     for (std::int64_t step = 0; step < steps; ++step) {
         const auto start = std::chrono::steady_clock::now();
-        batches.start_step(step * setup.global_batch);
+        batches.start_step(step);
         losses.push_back(engine.train_step(batches, 1e-4).loss);
         backend->synchronize(backend::StreamRole::compute);
         seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());

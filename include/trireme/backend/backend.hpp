@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "trireme/backend/ops.hpp"
 #include "trireme/memory/arena.hpp"
@@ -40,6 +41,13 @@ class Backend : public memory::Allocator {
     // Between host and device memory; equal bytes. Returns when `to` may be read and `from` overwritten.
     virtual void copy_to_host(const Tensor& from, Tensor to) = 0;
     virtual void copy_to_device(const Tensor& from, Tensor to) = 0;
+
+    // Between start and end, operations may compute many times over to find the fastest way for each shape: what they write is
+    // worth nothing then. Ends with what was found, as lines of text, for use_tuned() of other ranks and later runs. A backend
+    // with nothing to find returns no text.
+    virtual void start_tuning() {}
+    virtual std::string end_tuning() { return {}; }
+    virtual void use_tuned(std::string_view) {}
 
     // What allocate() has handed out and not got back, and how often it was called.
     virtual std::int64_t allocated_bytes() const = 0;

@@ -1,4 +1,4 @@
-// Fused attention by cuDNN for bf16 without dropout: forward, and the deterministic backward. Graphs are built at the
+// Fused attention by cuDNN for bf16 without dropout or documents: forward, and the deterministic backward. Graphs are built at the
 // first call of each shape and remembered. Without cudnn-frontend at build time `supports` is always false.
 #pragma once
 

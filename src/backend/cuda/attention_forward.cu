@@ -33,7 +33,7 @@ __global__ void __launch_bounds__(kThreads)
         float highest = most;
 #pragma unroll
         for (int j = 0; j < kPerThread; ++j) {
-            score[j] = visible(s, query, k0 + lane + kColumnLanes * j) ? score[j] * s.scale : -INFINITY;
+            score[j] = visible(s, b, query, k0 + lane + kColumnLanes * j) ? score[j] * s.scale : -INFINITY;
             highest = Maximum{}(score[j], highest);
         }
         highest = over_row(highest, Maximum{});

@@ -30,7 +30,7 @@ __global__ void delta_kernel(const T* grad_out, const T* out, AttentionSizes s, 
 __device__ void weigh(const AttentionSizes& s, std::int64_t b, std::int64_t head, std::int64_t query, std::int64_t key,
                       float lse, float delta, float score, float product, float& weight, float& gradient) {
     weight = gradient = 0;
-    if (!visible(s, query, key))
+    if (!visible(s, b, query, key))
         return;
     const float p = expf(score * s.scale - lse);
     const float z = s.dropout.active ? dropout_of(s, b, head, query, key) : 1;

@@ -20,12 +20,14 @@ struct AttentionSizes {
     std::uint32_t first_head;
     float scale;
     bool causal;
+    const std::int32_t* documents; // [T, B]: the first key that a query sees, or null
     DeviceDropout dropout;
 
     AttentionSizes(const Tensor& qkv, const Attention& a)
         : length(qkv.shape()[0]), batch(qkv.shape()[1]), heads(a.heads), groups(a.groups),
           dim(static_cast<int>(a.head_dim)), first_head(static_cast<std::uint32_t>(a.first_head)),
-          scale(static_cast<float>(a.scale)), causal(a.causal == Causal::yes), dropout(a.dropout) {}
+          scale(static_cast<float>(a.scale)), causal(a.causal == Causal::yes),
+          documents(a.documents.defined() ? data<std::int32_t>(a.documents) : nullptr), dropout(a.dropout) {}
 
     __device__ std::int64_t packed() const { return heads + 2 * groups; }
     __device__ std::int64_t group_of(std::int64_t head) const { return head * groups / heads; }
@@ -63,8 +65,9 @@ __device__ inline void tile_products(const float* a, const float* b, int dim, in
     }
 }
 
-__device__ inline bool visible(const AttentionSizes& s, std::int64_t query, std::int64_t key) {
-    return query < s.length && key < s.length && (!s.causal || key <= query);
+__device__ inline bool visible(const AttentionSizes& s, std::int64_t b, std::int64_t query, std::int64_t key) {
+    return query < s.length && key < s.length && (!s.causal || key <= query) &&
+           (s.documents == nullptr || key >= s.documents[query * s.batch + b]);
 }
 
 // The dropout multiplier of one weight.

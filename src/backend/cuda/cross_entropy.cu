@@ -90,6 +90,62 @@ __global__ void gradient_kernel(T* logits, std::int64_t width, std::int64_t vali
     });
 }
 
+// All at once: the row waits in shared memory between its three passes, so the logits cross the memory bus once in each
+// direction. The gradient is the one of gradient_kernel, bit for bit.
+constexpr int kRowThreads = 512, kRowWarps = kRowThreads / kWarp;
+template <class T, int N>
+__global__ void __launch_bounds__(kRowThreads)
+    whole_kernel(T* logits, std::int64_t n, int width, int valid, const std::int32_t* targets, const float* mask,
+                 float factor, float* maximum, float* sums) {
+    extern __shared__ __align__(16) unsigned char shared[];
+    T* const held = reinterpret_cast<T*>(shared);
+    const std::int64_t r = blockIdx.x;
+    T* const row = logits + r * width;
+    const int first = static_cast<int>(threadIdx.x) * N;
+    float most = -std::numeric_limits<float>::infinity();
+#pragma unroll 4
+    for (int c = first; c < width; c += kRowThreads * N) {
+        float v[N];
+        load(row + c, v);
+        store(held + c, v);
+#pragma unroll
+        for (int j = 0; j < N; ++j)
+            if (c + j < valid)
+                most = Maximum{}(v[j], most);
+    }
+    most = over_group<kRowWarps>(most, Maximum{}); // a thread reads back only what it wrote, but for the target
+    float sum = 0;
+    for (int c = first; c < valid; c += kRowThreads * N) {
+        float v[N];
+        load(held + c, v);
+#pragma unroll
+        for (int j = 0; j < N; ++j)
+            if (c + j < valid)
+                sum += exponential<T>(v[j] - most);
+    }
+    sum = over_group<kRowWarps>(sum, Sum{});
+    const int target = targets[r];
+    const bool known = target >= 0 && target < valid;
+    if (threadIdx.x == 0) {
+        maximum[r] = most;
+        sums[r] = sum;
+        sums[n + r] = known ? widen(held[target]) - most : 0;
+    }
+    const float of_row = mask == nullptr ? factor : factor * mask[r];
+    const float scale = of_row / sum;
+    for (int c = first; c < width; c += kRowThreads * N) {
+        float v[N];
+        load(held + c, v);
+#pragma unroll
+        for (int j = 0; j < N; ++j) {
+            v[j] = c + j < valid ? exponential<T>(v[j] - most) * scale : 0;
+            if (c + j == target && known)
+                v[j] -= of_row;
+        }
+        store(row + c, v);
+    }
+}
+
 // compute(zero of the type, integral constant N) unless there is nothing to do.
 template <class Compute>
 void for_rows(const char* operation, const Tensor& logits, const Compute& compute) {
@@ -145,6 +201,25 @@ void CudaOperations::do_cross_entropy_gradient(Tensor logits, std::int64_t valid
             writable<T>(logits), columns(logits), valid_columns, data<std::int32_t>(targets), first_row,
             data<float>(maximum), data<float>(sums), data<float>(mask), static_cast<float>(factor));
     });
+}
+
+void CudaOperations::do_cross_entropy(Tensor logits, std::int64_t valid_columns, const Tensor& targets,
+                                      const Tensor& mask, double factor, Tensor maximum, Tensor sums, Tensor loss) {
+    constexpr std::int64_t kMostShared = std::int64_t{160} << 10; // of every GPU from compute capability 8.0 on
+    const std::int64_t row_bytes = columns(logits) * size_bytes(logits.type());
+    if (row_bytes > kMostShared)
+        return Operations::do_cross_entropy(logits, valid_columns, targets, mask, factor, maximum, sums, loss);
+    for_rows("cross_entropy", logits, [&](auto zero, auto n) {
+        using T = decltype(zero);
+        auto* const kernel = whole_kernel<T, n>;
+        check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(row_bytes)),
+              "shared memory of cross_entropy");
+        kernel<<<one_each(logits), kRowThreads, static_cast<std::size_t>(row_bytes), stream_>>>(
+            writable<T>(logits), rows(logits), static_cast<int>(columns(logits)), static_cast<int>(valid_columns),
+            data<std::int32_t>(targets), data<float>(mask), static_cast<float>(factor), writable<float>(maximum),
+            writable<float>(sums));
+    });
+    do_cross_entropy_loss(sums, mask, loss);
 }
 
 } // namespace trireme::backend

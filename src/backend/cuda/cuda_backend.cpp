@@ -115,6 +115,21 @@ void CudaBackend::copy_to_device(const Tensor& from, Tensor to) {
     staging_->to_device(from.data(), to.data(), from.bytes(), stream(StreamRole::compute));
 }
 
+// Products run on the compute stream only.
+void CudaBackend::start_tuning() {
+    operations_[static_cast<std::size_t>(StreamRole::compute)]->gemm().set_tuning(Tuning::on);
+}
+
+std::string CudaBackend::end_tuning() {
+    Gemm& gemm = operations_[static_cast<std::size_t>(StreamRole::compute)]->gemm();
+    gemm.set_tuning(Tuning::off);
+    return gemm.choices();
+}
+
+void CudaBackend::use_tuned(std::string_view choices) {
+    operations_[static_cast<std::size_t>(StreamRole::compute)]->gemm().use_choices(choices);
+}
+
 std::unique_ptr<Backend> make_cuda_backend(int local_rank) {
     int devices = 0;
     check(cudaGetDeviceCount(&devices), "look for GPUs");

@@ -33,6 +33,10 @@ class CudaBackend final : public Backend {
     void copy_to_host(const Tensor& from, Tensor to) override;
     void copy_to_device(const Tensor& from, Tensor to) override;
 
+    void start_tuning() override;
+    std::string end_tuning() override;
+    void use_tuned(std::string_view choices) override;
+
     cudaStream_t stream(StreamRole role) const { return streams_[static_cast<std::size_t>(role)]; }
 
   private:

@@ -23,15 +23,23 @@ __global__ void gather_kernel(const std::int32_t* tokens, const T* table, std::i
     store(out + i, v);
 }
 
+// positions may be null: then token r = t * batch + b has row t. A position outside the table leaves NaN behind.
 template <class T, int N>
-__global__ void add_positions_kernel(const T* table, std::int64_t width, std::int64_t batch,
-                                     std::int64_t packs, T* x) {
+__global__ void add_positions_kernel(const T* table, std::int64_t table_rows, const std::int32_t* positions,
+                                     std::int64_t width, std::int64_t batch, std::int64_t packs, T* x) {
     const std::int64_t i = global_thread() * N;
     if (i >= packs * N)
         return;
     float v[N], p[N];
     load(x + i, v);
-    load(table + i / (width * batch) * width + i % width, p);
+    const std::int64_t r = i / width, row = positions == nullptr ? r / batch : positions[r];
+    if (row >= 0 && row < table_rows) {
+        load(table + row * width + (i - r * width), p);
+    } else {
+#pragma unroll
+        for (int j = 0; j < N; ++j)
+            p[j] = NAN;
+    }
 #pragma unroll
     for (int j = 0; j < N; ++j)
         v[j] += p[j];
@@ -167,10 +175,32 @@ void CudaOperations::do_position_forward(const Tensor& table, std::int64_t first
         dispatch_packs<T>(fits_packs<T>(width, used, x), [&](auto n) {
             const std::int64_t packs = x.elements() / n;
             add_positions_kernel<T, n><<<blocks_for(packs, kThreads), kThreads, 0, stream_>>>(
-                data<T>(used), width, x.shape()[1], packs, writable<T>(x));
+                data<T>(used), used.shape()[0], nullptr, width, x.shape()[1], packs, writable<T>(x));
             check_launch("position_forward");
         });
     });
+}
+
+void CudaOperations::do_position_lookup_forward(const Tensor& table, const Tensor& positions, Tensor x) {
+    if (x.elements() == 0)
+        return;
+    dispatch("position_lookup_forward", table.type(), [&](auto zero) {
+        using T = decltype(zero);
+        const std::int64_t width = columns(table);
+        dispatch_packs<T>(fits_packs<T>(width, table, x), [&](auto n) {
+            const std::int64_t packs = x.elements() / n;
+            add_positions_kernel<T, n><<<blocks_for(packs, kThreads), kThreads, 0, stream_>>>(
+                data<T>(table), rows(table), data<std::int32_t>(positions), width, x.shape()[1], packs,
+                writable<T>(x));
+            check_launch("position_lookup_forward");
+        });
+    });
+}
+
+// A position is a row of a table like a token.
+void CudaOperations::do_position_lookup_weight_gradient(const Tensor& grad_out, const Tensor& positions,
+                                                        Tensor grad_table) {
+    do_embedding_weight_gradient(positions, grad_out, 0, grad_table);
 }
 
 void CudaOperations::do_position_weight_gradient(const Tensor& grad_out, std::int64_t first_position,

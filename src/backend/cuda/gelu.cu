@@ -7,13 +7,12 @@ namespace {
 
 constexpr float kRoot2OverPi = 0.79788456080286535588f, kCubic = 0.044715f;
 
-// tanh u = 1 - 2 / (e^(2 u) + 1): one exponential; for fp32 the library's tanh, which is exact near 0 too.
+// 1 + tanh u = 2 s with s = 1 / (1 + e^(-2 u)); s and s (1 - s) keep their digits at both ends, and nothing overflows.
 template <class T>
-__device__ float tanh_of(float u) {
-    if constexpr (std::is_same_v<T, bf16>)
-        return 1 - __fdividef(2, __expf(2 * u) + 1);
-    else
-        return tanhf(u);
+__device__ void sigmoid(float twice_u, float& s, float& slope) {
+    const float e = exponential<T>(-fabsf(twice_u)), larger = 1 / (1 + e);
+    s = twice_u >= 0 ? larger : e * larger;
+    slope = e * larger * larger;
 }
 
 template <class T, int N>
@@ -24,12 +23,15 @@ __global__ void gelu_kernel(const T* x, T* y, std::int64_t packs) {
     float v[N];
     load(x + i, v);
 #pragma unroll
-    for (int j = 0; j < N; ++j)
-        v[j] = 0.5f * v[j] * (1 + tanh_of<T>(kRoot2OverPi * (v[j] + kCubic * v[j] * v[j] * v[j])));
+    for (int j = 0; j < N; ++j) {
+        float s, slope;
+        sigmoid<T>(2 * kRoot2OverPi * (v[j] + kCubic * v[j] * v[j] * v[j]), s, slope);
+        v[j] *= s;
+    }
     store(y + i, v);
 }
 
-// d/dx = 0.5 (1 + t) + 0.5 x (1 - t^2) k (1 + 3 a x^2), t = tanh u.
+// y = x s, so d/dx = s + x s (1 - s) 2 k (1 + 3 a x^2).
 template <class T, int N>
 __global__ void gelu_gradient_kernel(const T* grad_y, const T* x, T* grad_x, std::int64_t packs) {
     const std::int64_t i = global_thread() * N;
@@ -41,9 +43,9 @@ __global__ void gelu_gradient_kernel(const T* grad_y, const T* x, T* grad_x, std
 #pragma unroll
     for (int j = 0; j < N; ++j) {
         const float square = v[j] * v[j];
-        const float t = tanh_of<T>(kRoot2OverPi * (v[j] + kCubic * v[j] * square));
-        const float slope = kRoot2OverPi * (1 + 3 * kCubic * square);
-        g[j] *= 0.5f * (1 + t) + 0.5f * v[j] * (1 - t * t) * slope;
+        float s, slope;
+        sigmoid<T>(2 * kRoot2OverPi * (v[j] + kCubic * v[j] * square), s, slope);
+        g[j] *= s + v[j] * slope * (2 * kRoot2OverPi * (1 + 3 * kCubic * square));
     }
     store(grad_x + i, g);
 }

@@ -4,6 +4,7 @@
 #include "backend/cuda/gemm.hpp"
 
 #include <algorithm>
+#include <sstream>
 #include <array>
 
 #include "backend/cuda/check.hpp"
@@ -59,6 +60,26 @@ struct Preference {
     Preference& operator=(const Preference&) = delete;
 };
 
+struct TimedEvent {
+    cudaEvent_t handle = nullptr;
+    TimedEvent() { check(cudaEventCreate(&handle), "event of a timing"); }
+    ~TimedEvent() { cudaEventDestroy(handle); }
+    TimedEvent(const TimedEvent&) = delete;
+    TimedEvent& operator=(const TimedEvent&) = delete;
+};
+
+cublasLtEpilogue_t epilogue_of(const Product& p) {
+    switch (p.epilogue) {
+    case Epilogue::none:
+        return p.bias.defined() ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+    case Epilogue::gelu:
+        return p.bias.defined() ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX;
+    case Epilogue::gelu_gradient:
+        return CUBLASLT_EPILOGUE_DGELU;
+    }
+    return CUBLASLT_EPILOGUE_DEFAULT;
+}
+
 } // namespace
 
 Gemm::Plan::~Plan() {
@@ -75,44 +96,114 @@ Gemm::~Gemm() {
         cublasLtDestroy(handle_);
 }
 
+Gemm::Key Gemm::key_of(const Product& p) {
+    return {p.m,
+            p.n,
+            p.k,
+            static_cast<std::int64_t>(p.transpose_a),
+            static_cast<std::int64_t>(p.transpose_b),
+            static_cast<std::int64_t>(p.a.type()),
+            static_cast<std::int64_t>(p.c.type()),
+            p.bias.defined() ? 1 : 0,
+            p.beta != 0 ? 1 : 0,
+            static_cast<std::int64_t>(p.epilogue),
+            alignment_of(p.a),
+            alignment_of(p.b),
+            alignment_of(p.c),
+            alignment_of(p.bias),
+            alignment_of(p.aux)};
+}
+
 void Gemm::make_plan(const Product& p, Plan& plan, const Key& key) {
     if (handle_ == nullptr)
         check(cublasLtCreate(&handle_), "start of cuBLASLt");
     check(cublasLtMatmulDescCreate(&plan.product, CUBLAS_COMPUTE_32F, CUDA_R_32F), "description of a product");
     set(plan.product, CUBLASLT_MATMUL_DESC_TRANSA, operation(p.transpose_b));
     set(plan.product, CUBLASLT_MATMUL_DESC_TRANSB, operation(p.transpose_a));
+    set(plan.product, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(p));
     if (p.bias.defined()) {
-        set(plan.product, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
         set(plan.product, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, cuda_type(p.bias.type()));
         set(plan.product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, p.bias.data());
+    }
+    if (p.epilogue != Epilogue::none) {
+        set(plan.product, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, p.aux.data());
+        set(plan.product, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, p.n);
+        set(plan.product, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_DATA_TYPE, cuda_type(p.aux.type()));
     }
     plan.a = layout(p.b.type(), p.k, p.n, p.transpose_b);
     plan.b = layout(p.a.type(), p.m, p.k, p.transpose_a);
     plan.c = layout(p.c.type(), p.m, p.n, Transposed::no);
+    if (const auto known = chosen_.find(key); known != chosen_.end()) {
+        plan.algorithm = known->second;
+        plan.timed = true;
+    } else {
+        plan.algorithm = algorithms(plan, key, p, 1).front();
+    }
+}
 
+// What the heuristic names, best guess first.
+std::vector<cublasLtMatmulAlgo_t> Gemm::algorithms(const Plan& plan, const Key& key, const Product& p, int most) {
     const Preference preference;
     set(preference.handle, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<std::uint64_t>(kWorkspaceBytes));
     // Of the ways to split the summed axis only those that add the parts in a fixed order.
     set(preference.handle, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
         static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
-    const auto align = [&](cublasLtMatmulPreferenceAttributes_t attribute, int bytes) {
+    const auto align = [&](cublasLtMatmulPreferenceAttributes_t attribute, std::int64_t bytes) {
         set(preference.handle, attribute, static_cast<std::uint32_t>(bytes));
     };
-    align(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, std::get<10>(key));
-    align(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, std::get<9>(key));
-    align(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, std::get<11>(key));
-    align(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, std::get<11>(key));
+    align(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, key[kAlignments + 1]);
+    align(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, key[kAlignments]);
+    align(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, key[kAlignments + 2]);
+    align(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, key[kAlignments + 2]);
 
-    cublasLtMatmulHeuristicResult_t found{};
+    std::vector<cublasLtMatmulHeuristicResult_t> found(static_cast<std::size_t>(most));
     int count = 0;
     const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(handle_, plan.product, plan.a, plan.b, plan.c, plan.c,
-                                                                 preference.handle, 1, &found, &count);
+                                                                 preference.handle, most, found.data(), &count);
     if (status != CUBLAS_STATUS_SUCCESS || count == 0)
         throw Error(ErrorCategory::device, "cuBLASLt knows no algorithm for a matrix product",
                     {concat("[", p.m, ", ", p.k, "] x [", p.k, ", ", p.n, "] of ", name(p.a.type()), " into ",
                             name(p.c.type())),
                      concat("cuBLASLt says: ", cublasLtGetStatusString(status))});
-    plan.algorithm = found.algo;
+    std::vector<cublasLtMatmulAlgo_t> result;
+    for (int i = 0; i < count; ++i)
+        if (found[static_cast<std::size_t>(i)].state == CUBLAS_STATUS_SUCCESS)
+            result.push_back(found[static_cast<std::size_t>(i)].algo);
+    return result;
+}
+
+void Gemm::run(const Product& p, const Plan& plan, const cublasLtMatmulAlgo_t& algorithm) {
+    const float alpha = 1;
+    check(cublasLtMatmul(handle_, plan.product, &alpha, p.b.data(), plan.a, p.a.data(), plan.b, &p.beta, p.c.data(),
+                         plan.c, p.c.data(), plan.c, &algorithm, workspace_.reserve(kWorkspaceBytes),
+                         static_cast<std::size_t>(kWorkspaceBytes), stream_),
+          "matrix product");
+}
+
+// The heuristic's first guess stays unless another is clearly faster: so noise seldom changes the choice.
+void Gemm::time_algorithms(const Product& p, Plan& plan, const Key& key) {
+    constexpr int kCandidates = 24, kRounds = 5;
+    constexpr float kClearly = 0.985F;
+    const TimedEvent start, end;
+    float best = 0;
+    bool first = true;
+    for (const cublasLtMatmulAlgo_t& algorithm : algorithms(plan, key, p, kCandidates)) {
+        run(p, plan, algorithm);
+        check(cudaEventRecord(start.handle, stream_), "event of a timing");
+        for (int round = 0; round < kRounds; ++round)
+            run(p, plan, algorithm);
+        check(cudaEventRecord(end.handle, stream_), "event of a timing");
+        check(cudaEventSynchronize(end.handle), "wait for a timing");
+        float milliseconds = 0;
+        check(cudaEventElapsedTime(&milliseconds, start.handle, end.handle), "a timing");
+        if (first || milliseconds < best * kClearly) {
+            best = milliseconds;
+            plan.algorithm = algorithm;
+        }
+        first = false;
+    }
+    plan.timed = true;
+    chosen_[key] = plan.algorithm;
 }
 
 void Gemm::multiply(const Product& p) {
@@ -120,19 +211,7 @@ void Gemm::multiply(const Product& p) {
         return;
     if (p.k == 0)
         throw Error(ErrorCategory::internal, "a matrix product over nothing");
-    const Key key{p.m,
-                  p.n,
-                  p.k,
-                  p.transpose_a,
-                  p.transpose_b,
-                  p.a.type(),
-                  p.c.type(),
-                  p.bias.defined(),
-                  p.beta != 0,
-                  alignment_of(p.a),
-                  alignment_of(p.b),
-                  alignment_of(p.c),
-                  alignment_of(p.bias)};
+    const Key key = key_of(p);
     const auto [at, is_new] = plans_.try_emplace(key);
     Plan& plan = at->second;
     if (is_new) {
@@ -145,11 +224,41 @@ void Gemm::multiply(const Product& p) {
     }
     if (p.bias.defined())
         set(plan.product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, p.bias.data());
-    const float alpha = 1;
-    check(cublasLtMatmul(handle_, plan.product, &alpha, p.b.data(), plan.a, p.a.data(), plan.b, &p.beta, p.c.data(),
-                         plan.c, p.c.data(), plan.c, &plan.algorithm, workspace_.reserve(kWorkspaceBytes),
-                         static_cast<std::size_t>(kWorkspaceBytes), stream_),
-          "matrix product");
+    if (p.epilogue != Epilogue::none)
+        set(plan.product, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, p.aux.data());
+    if (tuning_ == Tuning::on && !plan.timed)
+        time_algorithms(p, plan, key);
+    run(p, plan, plan.algorithm);
+}
+
+// A line: the key's numbers, then the algorithm's words in hexadecimal.
+std::string Gemm::choices() const {
+    std::ostringstream text;
+    for (const auto& [key, algorithm] : chosen_) {
+        for (const std::int64_t number : key)
+            text << std::dec << number << ' ';
+        for (const std::uint64_t word : algorithm.data)
+            text << std::hex << word << ' ';
+        text << '\n';
+    }
+    return text.str();
+}
+
+void Gemm::use_choices(std::string_view lines) {
+    std::istringstream text{std::string(lines)};
+    for (std::string line; std::getline(text, line);) {
+        std::istringstream words(line);
+        Key key{};
+        cublasLtMatmulAlgo_t algorithm{};
+        for (std::int64_t& number : key)
+            words >> std::dec >> number;
+        for (std::uint64_t& word : algorithm.data)
+            words >> std::hex >> word;
+        if (!words)
+            throw Error(ErrorCategory::device, "a line of matrix algorithms cannot be read", {line});
+        chosen_[key] = algorithm;
+    }
+    plans_.clear(); // made again with these choices
 }
 
 } // namespace trireme::backend

@@ -1,77 +1,40 @@
-// Layer norm, y = (x - mean) * rstd * weight + bias, in fp32 whatever the storage. A row belongs to one warp, or to a whole
-// block if it is long; it stays in registers between the passes, as far as it fits.
+// Layer norm, y = (x - mean) * rstd * weight + bias, in fp32 whatever the storage; the variance from the differences to
+// the mean (no cancellation).
 #include "backend/cuda/column_sums.cuh"
+#include "backend/cuda/norm_rows.cuh"
 #include "backend/cuda/operations.hpp"
 
 namespace trireme::backend {
 namespace {
 
-// This thread's part of a row of `packs` packs of N floats. The first kHeld packs are held in registers; `compute` makes
-// the others anew on each walk: compute(first element, to).
-template <int kGroup, int N>
-struct RowPart {
-    static constexpr int kHeld = 4;
-    float held[kHeld][N];
-    int lane;
-    std::int64_t packs;
-
-    template <class Compute>
-    __device__ RowPart(std::int64_t width, const Compute& compute)
-        : lane(static_cast<int>(threadIdx.x) % kGroup), packs(width / N) {
-#pragma unroll
-        for (int k = 0; k < kHeld; ++k)
-            if (lane + k * kGroup < packs)
-                compute(static_cast<std::int64_t>(lane + k * kGroup) * N, held[k]);
-    }
-    // visit(first element, values)
-    template <class Compute, class Visit>
-    __device__ void each(const Compute& compute, const Visit& visit) {
-#pragma unroll
-        for (int k = 0; k < kHeld; ++k)
-            if (lane + k * kGroup < packs)
-                visit(static_cast<std::int64_t>(lane + k * kGroup) * N, held[k]);
-        for (std::int64_t pack = lane + kHeld * kGroup; pack < packs; pack += kGroup) {
-            float values[N];
-            compute(pack * N, values);
-            visit(pack * N, values);
-        }
-    }
-};
-
-template <int kWarps>
-__device__ std::int64_t row_of_group() {
-    return static_cast<std::int64_t>(blockIdx.x) * (kThreads / kWarp / kWarps) +
-           threadIdx.x / (kWarp * kWarps);
-}
-
 template <class T, int N, int kWarps>
-__global__ void forward_kernel(const T* x, const T* weight, const T* bias, float epsilon, std::int64_t rows,
-                               std::int64_t width, T* y, float* mean, float* rstd) {
+__global__ void __launch_bounds__(kThreads)
+    forward_kernel(const T* x, const T* weight, const T* bias, float epsilon, std::int64_t rows, std::int64_t width, T* y,
+                   float* mean, float* rstd) {
     const std::int64_t row = row_of_group<kWarps>();
     if (row >= rows)
         return;
-    const auto read = [&](std::int64_t c, float (&to)[N]) { load(x + row * width + c, to); };
-    RowPart<kWarp * kWarps, N> part(width, read);
+    const HeldRow<T, N, kWarp * kWarps> values(x + row * width, width);
     float sum = 0;
-    part.each(read, [&](std::int64_t, const float (&v)[N]) {
+    walk(values, [&](int, const float (&v)[N]) {
 #pragma unroll
         for (int j = 0; j < N; ++j)
             sum += v[j];
     });
     const float m = over_group<kWarps>(sum, Sum{}) / static_cast<float>(width);
     float squares = 0;
-    part.each(read, [&](std::int64_t, const float (&v)[N]) {
+    walk(values, [&](int, const float (&v)[N]) {
 #pragma unroll
         for (int j = 0; j < N; ++j)
             squares += (v[j] - m) * (v[j] - m);
     });
     const float variance = over_group<kWarps>(squares, Sum{}) / static_cast<float>(width);
     const float s = 1 / sqrtf(variance + epsilon);
-    if (part.lane == 0) {
+    if (values.lane() == 0) {
         mean[row] = m;
         rstd[row] = s;
     }
-    part.each(read, [&](std::int64_t c, const float (&v)[N]) {
+    walk(values, [&](int c, const float (&v)[N]) {
         float w[N], out[N];
         load(bias + c, out);
         load(weight + c, w);
@@ -83,59 +46,40 @@ __global__ void forward_kernel(const T* x, const T* weight, const T* bias, float
 }
 
 // With g = grad_y * weight and xhat = (x - mean) * rstd:
-// grad_x = rstd * (g - mean of g - xhat * mean of (g * xhat)).
-template <class T, int N, int kWarps>
-__global__ void input_gradient_kernel(const T* grad_y, const T* x, const T* weight, const float* mean,
-                                      const float* rstd, std::int64_t rows, std::int64_t width, T* grad_x,
-                                      GradWrite write) {
+// grad_x = rstd * (g - mean of g - xhat * mean of (g * xhat)), added to `before` (grad_x itself or, if written, anything).
+template <class T, int N, int kWarps, GradWrite kWrite>
+__global__ void __launch_bounds__(kThreads)
+    input_gradient_kernel(const T* grad_y, const T* x, const T* weight, const float* mean, const float* rstd,
+                          std::int64_t rows, std::int64_t width, T* grad_x) {
     const std::int64_t row = row_of_group<kWarps>();
     if (row >= rows)
         return;
+    using Row = HeldRow<T, N, kWarp * kWarps>;
+    const Row grad(grad_y + row * width, width), value(x + row * width, width);
+    const Row before((kWrite == GradWrite::accumulate ? grad_x : grad_y) + row * width, width);
     const float m = mean[row], s = rstd[row];
-    const auto weighted = [&](std::int64_t c, float (&to)[N]) {
+    float sum_g = 0, sum_product = 0;
+    walk(grad, value, [&](int c, const float (&g)[N], const float (&v)[N]) {
         float w[N];
-        load(grad_y + row * width + c, to);
         load(weight + c, w);
 #pragma unroll
-        for (int j = 0; j < N; ++j)
-            to[j] *= w[j];
-    };
-    const auto normalised = [&](std::int64_t c, float (&to)[N]) {
-        load(x + row * width + c, to);
-#pragma unroll
-        for (int j = 0; j < N; ++j)
-            to[j] = (to[j] - m) * s;
-    };
-    RowPart<kWarp * kWarps, N> g(width, weighted), hat(width, normalised);
-    float sum_g = 0, sum_product = 0;
-    const auto both = [&](const auto& visit) {
-#pragma unroll
-        for (int k = 0; k < g.kHeld; ++k)
-            if (g.lane + k * kWarp * kWarps < g.packs)
-                visit(static_cast<std::int64_t>(g.lane + k * kWarp * kWarps) * N, g.held[k], hat.held[k]);
-        for (std::int64_t pack = g.lane + g.kHeld * kWarp * kWarps; pack < g.packs; pack += kWarp * kWarps) {
-            float a[N], b[N];
-            weighted(pack * N, a);
-            normalised(pack * N, b);
-            visit(pack * N, a, b);
-        }
-    };
-    both([&](std::int64_t, const float (&a)[N], const float (&b)[N]) {
-#pragma unroll
         for (int j = 0; j < N; ++j) {
-            sum_g += a[j];
-            sum_product += a[j] * b[j];
+            const float weighted = g[j] * w[j];
+            sum_g += weighted;
+            sum_product += weighted * ((v[j] - m) * s);
         }
     });
     const float mean_g = over_group<kWarps>(sum_g, Sum{}) / static_cast<float>(width);
     const float mean_product = over_group<kWarps>(sum_product, Sum{}) / static_cast<float>(width);
-    both([&](std::int64_t c, const float (&a)[N], const float (&b)[N]) {
-        float out[N] = {};
-        if (write == GradWrite::accumulate)
-            load(grad_x + row * width + c, out);
+    walk(grad, value, before, [&](int c, const float (&g)[N], const float (&v)[N], const float (&old)[N]) {
+        float w[N], out[N];
+        load(weight + c, w);
 #pragma unroll
-        for (int j = 0; j < N; ++j)
-            out[j] += s * (a[j] - mean_g - b[j] * mean_product);
+        for (int j = 0; j < N; ++j) {
+            out[j] = s * (g[j] * w[j] - mean_g - (v[j] - m) * s * mean_product);
+            if constexpr (kWrite == GradWrite::accumulate)
+                out[j] += old[j];
+        }
         store(grad_x + row * width + c, out);
     });
 }
@@ -154,18 +98,6 @@ struct WeightTerms {
             to[0][j] = (to[0][j] - m) * s * to[1][j];
     }
 };
-
-// compute(warps of a row): one for rows that a warp holds, else the whole block.
-template <int N, class Compute>
-void dispatch_warps(std::int64_t width, const Compute& compute) {
-    if (width <= RowPart<kWarp, N>::kHeld * kWarp * N)
-        compute(std::integral_constant<int, 1>{});
-    else
-        compute(std::integral_constant<int, kThreads / kWarp>{});
-}
-unsigned blocks_for_rows(std::int64_t rows, int warps) {
-    return blocks_for(rows, kThreads / kWarp / warps);
-}
 
 } // namespace
 
@@ -197,10 +129,12 @@ void CudaOperations::do_layer_norm_input_gradient(const Tensor& grad_y, const Te
         const std::int64_t width = columns(x);
         dispatch_packs<T>(fits_packs<T>(width, grad_y, x, weight, grad_x), [&](auto n) {
             dispatch_warps<n>(width, [&](auto warps) {
-                input_gradient_kernel<T, n, warps>
-                    <<<blocks_for_rows(rows(x), warps), kThreads, 0, stream_>>>(
-                        data<T>(grad_y), data<T>(x), data<T>(weight), data<float>(mean), data<float>(rstd),
-                        rows(x), width, writable<T>(grad_x), write);
+                auto* const kernel = write == GradWrite::accumulate
+                                         ? input_gradient_kernel<T, n, warps, GradWrite::accumulate>
+                                         : input_gradient_kernel<T, n, warps, GradWrite::overwrite>;
+                kernel<<<blocks_for_rows(rows(x), warps), kThreads, 0, stream_>>>(
+                    data<T>(grad_y), data<T>(x), data<T>(weight), data<float>(mean), data<float>(rstd), rows(x), width,
+                    writable<T>(grad_x));
                 check_launch("layer_norm_input_gradient");
             });
         });

@@ -35,6 +35,46 @@ void CudaOperations::do_linear_input_gradient(const Tensor& grad_y, const Tensor
     gemm_.multiply(product);
 }
 
+// The epilogues want 16-byte rows of aux.
+bool CudaOperations::fuses_gelu(const Tensor& aux) {
+    return aux.type() == DType::bf16 && columns(aux) % 8 == 0 &&
+           reinterpret_cast<std::uintptr_t>(aux.data()) % 16 == 0;
+}
+
+void CudaOperations::do_linear_gelu_forward(const Tensor& x, const Tensor& weight, const Tensor& bias, Tensor inner,
+                                            Tensor y) {
+    if (!fuses_gelu(inner))
+        return Operations::do_linear_gelu_forward(x, weight, bias, inner, y);
+    Product product;
+    product.k = columns(x);
+    product.n = columns(y);
+    product.m = y.elements() / std::max<std::int64_t>(1, product.n);
+    product.transpose_b = Transposed::yes;
+    product.a = x;
+    product.b = weight;
+    product.c = y;
+    product.bias = bias;
+    product.epilogue = Epilogue::gelu;
+    product.aux = inner;
+    gemm_.multiply(product);
+}
+
+void CudaOperations::do_linear_gelu_input_gradient(const Tensor& grad_y, const Tensor& weight, const Tensor& inner,
+                                                   Tensor grad_inner) {
+    if (!fuses_gelu(inner))
+        return Operations::do_linear_gelu_input_gradient(grad_y, weight, inner, grad_inner);
+    Product product;
+    product.k = columns(grad_y);
+    product.n = columns(grad_inner);
+    product.m = grad_inner.elements() / std::max<std::int64_t>(1, product.n);
+    product.a = grad_y;
+    product.b = weight;
+    product.c = grad_inner;
+    product.epilogue = Epilogue::gelu_gradient;
+    product.aux = inner;
+    gemm_.multiply(product);
+}
+
 void CudaOperations::do_linear_weight_gradient(const Tensor& x, const Tensor& grad_y, Tensor grad_weight,
                                                GradWrite write) {
     Product product;

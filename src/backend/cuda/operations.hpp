@@ -16,6 +16,8 @@ class CudaOperations final : public Operations {
     CudaOperations(cudaStream_t stream, memory::Allocator& allocator)
         : stream_(stream), scratch_(allocator), gemm_(stream, allocator), cudnn_(stream) {}
 
+    Gemm& gemm() { return gemm_; }
+
   private:
     // elementwise.cu
     void do_fill(Tensor x, double value) override;
@@ -30,11 +32,19 @@ class CudaOperations final : public Operations {
     void do_position_forward(const Tensor& table, std::int64_t first_position, Tensor x) override;
     void do_position_weight_gradient(const Tensor& grad_out, std::int64_t first_position,
                                      Tensor grad_table) override;
+    void do_position_lookup_forward(const Tensor& table, const Tensor& positions, Tensor x) override;
+    void do_position_lookup_weight_gradient(const Tensor& grad_out, const Tensor& positions,
+                                            Tensor grad_table) override;
     // linear.cpp
     void do_linear_forward(const Tensor& x, const Tensor& weight, const Tensor& bias, Tensor y) override;
     void do_linear_input_gradient(const Tensor& grad_y, const Tensor& weight, Tensor grad_x) override;
     void do_linear_weight_gradient(const Tensor& x, const Tensor& grad_y, Tensor grad_weight,
                                    GradWrite write) override;
+    void do_linear_gelu_forward(const Tensor& x, const Tensor& weight, const Tensor& bias, Tensor inner,
+                                Tensor y) override;
+    void do_linear_gelu_input_gradient(const Tensor& grad_y, const Tensor& weight, const Tensor& inner,
+                                       Tensor grad_inner) override;
+    static bool fuses_gelu(const Tensor& aux);
     // bias_gradient.cu
     void do_bias_gradient(const Tensor& grad_y, Tensor grad_bias, GradWrite write) override;
     // layer_norm.cu
@@ -46,6 +56,19 @@ class CudaOperations final : public Operations {
     void do_layer_norm_weight_gradient(const Tensor& grad_y, const Tensor& x, const Tensor& mean,
                                        const Tensor& rstd, Tensor grad_weight, Tensor grad_bias,
                                        GradWrite write) override;
+    // rms_norm.cu
+    void do_rms_norm_forward(const Tensor& x, const Tensor& weight, double epsilon, Tensor y,
+                             Tensor rstd) override;
+    void do_rms_norm_input_gradient(const Tensor& grad_y, const Tensor& x, const Tensor& weight,
+                                    const Tensor& rstd, Tensor grad_x, GradWrite write) override;
+    void do_rms_norm_weight_gradient(const Tensor& grad_y, const Tensor& x, const Tensor& rstd,
+                                     Tensor grad_weight, GradWrite write) override;
+    // swiglu.cu
+    void do_swiglu_forward(const Tensor& gate_up, Tensor y) override;
+    void do_swiglu_input_gradient(const Tensor& grad_y, const Tensor& gate_up, Tensor grad_gate_up) override;
+    // rotary.cu
+    void do_rotary(Tensor qkv, std::int64_t heads, const Tensor& table, const Tensor& positions,
+                   std::int64_t first_position, RotaryDirection direction) override;
     // gelu.cu
     void do_gelu_forward(const Tensor& x, Tensor y) override;
     void do_gelu_input_gradient(const Tensor& grad_y, const Tensor& x, Tensor grad_x) override;
@@ -67,6 +90,8 @@ class CudaOperations final : public Operations {
     void do_cross_entropy_gradient(Tensor logits, std::int64_t valid_columns, const Tensor& targets,
                                    std::int64_t first_row, const Tensor& maximum, const Tensor& sums,
                                    const Tensor& mask, double factor) override;
+    void do_cross_entropy(Tensor logits, std::int64_t valid_columns, const Tensor& targets, const Tensor& mask,
+                          double factor, Tensor maximum, Tensor sums, Tensor loss) override;
     // optimizer.cu
     void do_sum_of_squares(const Tensor& x, Tensor result, GradWrite write) override;
     void do_adam_update(Tensor master, const Tensor& gradient, Tensor moment1, Tensor moment2, Tensor weights,
