@@ -5,10 +5,7 @@
 #include <chrono>
 #include <cmath>
 #include <ctime>
-#include <filesystem>
-#include <fstream>
 #include <iostream>
-#include <iterator>
 #include <optional>
 #include <unistd.h>
 
@@ -81,7 +78,6 @@ class Training {
         engine_.emplace(setup, comm::ProcessGroups(runtime, setup.grid, *backend_), *backend_);
         show_first_screen();
         start_weights();
-        tune();
     }
 
     int run() {
@@ -113,29 +109,6 @@ class Training {
     }
 
   private:
-    // The choices are kept beside the checkpoints, with the device and libraries that they hold for, so that a resumed run
-    // computes the same bits.
-    void tune() {
-        if (backend_->device() == backend::Device::cpu)
-            return;
-        const std::string valid_for = backend_->description() + "\n";
-        constexpr const char* kFile = "matrix_algorithms.txt";
-        std::string known;
-        if (first_rank())
-            for (const std::string& directory : {options_.checkpoint.load, options_.checkpoint.save}) {
-                std::ifstream file(std::filesystem::path(directory) / kFile);
-                const std::string text{std::istreambuf_iterator<char>(file), {}};
-                if (!directory.empty() && text.starts_with(valid_for))
-                    known = text.substr(valid_for.size());
-            }
-        known = world_.broadcast(known, 0);
-        const std::string choices = engine_->tune(known);
-        if (known.empty() && first_rank() && !options_.checkpoint.save.empty()) {
-            std::filesystem::create_directories(options_.checkpoint.save);
-            std::ofstream(std::filesystem::path(options_.checkpoint.save) / kFile) << valid_for << choices;
-        }
-    }
-
     bool first_rank() const { return runtime_.rank() == 0; }
     void say(const std::string& text) const {
         if (first_rank())

@@ -1,6 +1,6 @@
 // Training speed on one GPU: tokens/s of steps of a GPT in bf16 with fp32 master weights, on random tokens without dropout,
 // as shared peers are timed. One JSON object on standard output.
-// usage: train_bench [LAYERS HIDDEN HEADS SEQUENCE MICRO_BATCH ACCUMULATED STEPS DEVICE UNTUNED]   (DEVICE: cuda or cpu; cpu
+// usage: train_bench [LAYERS HIDDEN HEADS SEQUENCE MICRO_BATCH ACCUMULATED STEPS DEVICE TUNED]   (DEVICE: cuda or cpu; cpu
 // in fp32)
 #include <algorithm>
 #include <array>
@@ -81,7 +81,7 @@ int measure(int argc, char** argv) {
     train::Engine engine(setup, comm::ProcessGroups::alone(*alone), *backend);
     std::cerr << "planned " << show_bytes(engine.plan().bytes()) << std::endl;
     engine.initialise_weights();
-    if (argc <= 9) // a ninth argument: as the heuristics say
+    if (argc > 9)
         engine.tune();
     Prepared batches(setup, steps);
     std::vector<double> seconds, losses;

@@ -48,7 +48,7 @@ __global__ void sums_kernel(const T* logits, std::int64_t n, std::int64_t width,
 #pragma unroll
         for (int j = 0; j < N; ++j)
             if (j < count)
-                sum += exponential<T>(v[j] - most);
+                sum += exponential_above<T>(v[j], most);
     });
     sum = over_group<kWarps>(sum, Sum{});
     if (threadIdx.x == 0) {
@@ -82,7 +82,7 @@ __global__ void gradient_kernel(T* logits, std::int64_t width, std::int64_t vali
     walk_row<N>(row, width, [&](std::int64_t c, float (&v)[N], int) {
 #pragma unroll
         for (int j = 0; j < N; ++j) {
-            v[j] = c + j < valid ? exponential<T>(v[j] - most) * scale : 0;
+            v[j] = c + j < valid ? exponential_above<T>(v[j], most) * scale : 0;
             if (c + j == target && target < valid)
                 v[j] -= of_row;
         }
@@ -94,7 +94,7 @@ __global__ void gradient_kernel(T* logits, std::int64_t width, std::int64_t vali
 // direction. The gradient is the one of gradient_kernel, bit for bit.
 constexpr int kRowThreads = 512, kRowWarps = kRowThreads / kWarp;
 template <class T, int N>
-__global__ void __launch_bounds__(kRowThreads)
+__global__ void __launch_bounds__(kRowThreads, 2)
     whole_kernel(T* logits, std::int64_t n, int width, int valid, const std::int32_t* targets, const float* mask,
                  float factor, float* maximum, float* sums) {
     extern __shared__ __align__(16) unsigned char shared[];
@@ -102,47 +102,50 @@ __global__ void __launch_bounds__(kRowThreads)
     const std::int64_t r = blockIdx.x;
     T* const row = logits + r * width;
     const int first = static_cast<int>(threadIdx.x) * N;
-    float most = -std::numeric_limits<float>::infinity();
+    constexpr int kStep = kRowThreads * N;
+    // A running maximum and the sum relative to it: exponentials are computed while later packs arrive.
+    constexpr float kLowest = -std::numeric_limits<float>::infinity();
+    float most = kLowest, sum = 0;
 #pragma unroll 4
-    for (int c = first; c < width; c += kRowThreads * N) {
-        float v[N];
-        load(row + c, v);
-        store(held + c, v);
+    for (int c = first; c < width; c += kStep) {
+        const auto pack = *reinterpret_cast<const Pack<T, N>*>(row + c);
+        *reinterpret_cast<Pack<T, N>*>(held + c) = pack;
+        float v[N], highest = most;
 #pragma unroll
-        for (int j = 0; j < N; ++j)
-            if (c + j < valid)
-                most = Maximum{}(v[j], most);
+        for (int j = 0; j < N; ++j) {
+            v[j] = c + N <= valid || c + j < valid ? widen(pack.values[j]) : kLowest;
+            highest = Maximum{}(v[j], highest);
+        }
+        if (highest != most) {
+            sum *= most == kLowest ? 0 : exponential_above<T>(most, highest);
+            most = highest;
+        }
+        if (most != kLowest)
+#pragma unroll
+            for (int j = 0; j < N; ++j)
+                sum += exponential_above<T>(v[j], most);
     }
-    most = over_group<kRowWarps>(most, Maximum{}); // a thread reads back only what it wrote, but for the target
-    float sum = 0;
-    for (int c = first; c < valid; c += kRowThreads * N) {
+    const float own = most;
+    most = over_group<kRowWarps>(most, Maximum{});
+    sum = over_group<kRowWarps>(own == kLowest ? 0 : sum * exponential_above<T>(own, most), Sum{});
+    const int target = targets[r];
+    const bool known = target >= 0 && target < valid;
+    const float of_row = mask == nullptr ? factor : factor * mask[r];
+    const float scale = of_row / sum;
+    for (int c = first; c < width; c += kStep) {
         float v[N];
         load(held + c, v);
 #pragma unroll
         for (int j = 0; j < N; ++j)
-            if (c + j < valid)
-                sum += exponential<T>(v[j] - most);
+            v[j] = c + N <= valid || c + j < valid ? exponential_above<T>(v[j], most) * scale : 0;
+        store(row + c, v);
     }
-    sum = over_group<kRowWarps>(sum, Sum{});
-    const int target = targets[r];
-    const bool known = target >= 0 && target < valid;
+    if (known && target / N % kRowThreads == static_cast<int>(threadIdx.x)) // the thread that has just stored it
+        row[target] = narrow<T>(exponential_above<T>(widen(held[target]), most) * scale - of_row);
     if (threadIdx.x == 0) {
         maximum[r] = most;
         sums[r] = sum;
         sums[n + r] = known ? widen(held[target]) - most : 0;
-    }
-    const float of_row = mask == nullptr ? factor : factor * mask[r];
-    const float scale = of_row / sum;
-    for (int c = first; c < width; c += kRowThreads * N) {
-        float v[N];
-        load(held + c, v);
-#pragma unroll
-        for (int j = 0; j < N; ++j) {
-            v[j] = c + j < valid ? exponential<T>(v[j] - most) * scale : 0;
-            if (c + j == target && known)
-                v[j] -= of_row;
-        }
-        store(row + c, v);
     }
 }
 

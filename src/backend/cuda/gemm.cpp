@@ -69,15 +69,10 @@ struct TimedEvent {
 };
 
 cublasLtEpilogue_t epilogue_of(const Product& p) {
-    switch (p.epilogue) {
-    case Epilogue::none:
-        return p.bias.defined() ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
-    case Epilogue::gelu:
-        return p.bias.defined() ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX;
-    case Epilogue::gelu_gradient:
+    TRIREME_ASSERT(p.epilogue == Epilogue::none || !p.bias.defined(), "a product with a bias and a GELU's gradient");
+    if (p.epilogue == Epilogue::gelu_gradient)
         return CUBLASLT_EPILOGUE_DGELU;
-    }
-    return CUBLASLT_EPILOGUE_DEFAULT;
+    return p.bias.defined() ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
 }
 
 } // namespace
@@ -180,28 +175,32 @@ void Gemm::run(const Product& p, const Plan& plan, const cublasLtMatmulAlgo_t& a
           "matrix product");
 }
 
-// The heuristic's first guess stays unless another is clearly faster: so noise seldom changes the choice.
+// Candidates take turns, so that a clock that slows down under load slows all alike; the median of each counts. The heuristic's
+// first guess stays unless another is clearly faster: so noise seldom changes the choice.
 void Gemm::time_algorithms(const Product& p, Plan& plan, const Key& key) {
-    constexpr int kCandidates = 24, kRounds = 5;
-    constexpr float kClearly = 0.985F;
+    constexpr int kCandidates = 12, kRounds = 7;
+    constexpr float kClearly = 0.98F;
     const TimedEvent start, end;
-    float best = 0;
-    bool first = true;
-    for (const cublasLtMatmulAlgo_t& algorithm : algorithms(plan, key, p, kCandidates)) {
-        run(p, plan, algorithm);
-        check(cudaEventRecord(start.handle, stream_), "event of a timing");
-        for (int round = 0; round < kRounds; ++round)
-            run(p, plan, algorithm);
-        check(cudaEventRecord(end.handle, stream_), "event of a timing");
-        check(cudaEventSynchronize(end.handle), "wait for a timing");
-        float milliseconds = 0;
-        check(cudaEventElapsedTime(&milliseconds, start.handle, end.handle), "a timing");
-        if (first || milliseconds < best * kClearly) {
-            best = milliseconds;
-            plan.algorithm = algorithm;
+    const std::vector<cublasLtMatmulAlgo_t> candidates = algorithms(plan, key, p, kCandidates);
+    std::vector<std::vector<float>> milliseconds(candidates.size());
+    for (int round = -1; round < kRounds; ++round) // the first warms up
+        for (std::size_t i = 0; i < candidates.size(); ++i) {
+            check(cudaEventRecord(start.handle, stream_), "event of a timing");
+            run(p, plan, candidates[i]);
+            check(cudaEventRecord(end.handle, stream_), "event of a timing");
+            check(cudaEventSynchronize(end.handle), "wait for a timing");
+            float took = 0;
+            check(cudaEventElapsedTime(&took, start.handle, end.handle), "a timing");
+            if (round >= 0)
+                milliseconds[i].push_back(took);
         }
-        first = false;
+    std::size_t best = 0;
+    for (std::size_t i = 0; i < candidates.size(); ++i) {
+        std::ranges::nth_element(milliseconds[i], milliseconds[i].begin() + kRounds / 2);
+        if (milliseconds[i][kRounds / 2] < milliseconds[best][kRounds / 2] * kClearly)
+            best = i;
     }
+    plan.algorithm = candidates[best];
     plan.timed = true;
     chosen_[key] = plan.algorithm;
 }

@@ -18,9 +18,8 @@
 namespace trireme::backend {
 
 enum class Transposed : std::uint8_t { no, yes };
-// What happens to a result before it is stored. gelu: aux [m, n] gets the result, C its GELU (both after the bias).
-// gelu_gradient: the result times the derivative of GELU at aux.
-enum class Epilogue : std::uint8_t { none, gelu, gelu_gradient };
+// What happens to a result before it is stored. gelu_gradient: it is multiplied by the derivative of GELU at aux [m, n].
+enum class Epilogue : std::uint8_t { none, gelu_gradient };
 enum class Tuning : std::uint8_t { off, on };
 
 // C [m, n] = op(A) [m, k] op(B) [k, n] + beta C + bias [n], all row-major; A and B have one type, fp32 sums.

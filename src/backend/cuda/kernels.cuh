@@ -73,6 +73,20 @@ __device__ inline float exponential(float x) {
         return expf(x);
 }
 
+// e^(x - base): one multiplication and one exponential of 2 in bf16's case. The rounding of base * log2(e) is a common factor
+// of a row and leaves quotients alone.
+template <class T>
+__device__ inline float exponential_above(float x, float base) {
+    if constexpr (std::is_same_v<T, bf16>) {
+        constexpr float kLog2E = 1.44269504088896340736f;
+        float power;
+        asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(fmaf(x, kLog2E, -base * kLog2E)));
+        return power;
+    } else {
+        return expf(x - base);
+    }
+}
+
 struct Sum {
     template <class T>
     __device__ T operator()(T a, T b) const {

@@ -40,11 +40,8 @@ class CudaOperations final : public Operations {
     void do_linear_input_gradient(const Tensor& grad_y, const Tensor& weight, Tensor grad_x) override;
     void do_linear_weight_gradient(const Tensor& x, const Tensor& grad_y, Tensor grad_weight,
                                    GradWrite write) override;
-    void do_linear_gelu_forward(const Tensor& x, const Tensor& weight, const Tensor& bias, Tensor inner,
-                                Tensor y) override;
     void do_linear_gelu_input_gradient(const Tensor& grad_y, const Tensor& weight, const Tensor& inner,
                                        Tensor grad_inner) override;
-    static bool fuses_gelu(const Tensor& aux);
     // bias_gradient.cu
     void do_bias_gradient(const Tensor& grad_y, Tensor grad_bias, GradWrite write) override;
     // layer_norm.cu

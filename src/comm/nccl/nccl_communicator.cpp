@@ -60,6 +60,14 @@ NcclCommunicator::NcclCommunicator(std::string name, MpiComm comm, backend::Cuda
         id = new_id(lasting_name_);
     check_mpi(MPI_Bcast(&id, static_cast<int>(sizeof id), MPI_BYTE, 0, mpi_.get()), "broadcast of an id", lasting_name_);
     comm_ = connect(id, size(), rank(), lasting_name_);
+    probe_ = static_cast<std::byte*>(backend_.allocate(kProbeBytes));
+    {
+        const WaitScope waiting("first all-reduce", lasting_name_);
+        collective("first all-reduce", [&](cudaStream_t stream) {
+            return ncclAllReduce(probe_, probe_, 1, ncclFloat32, ncclSum, comm_.get(), stream);
+        });
+        backend_.synchronize(role_);
+    }
     if (use == Use::messages)
         connect_lanes();
 }
@@ -72,10 +80,12 @@ NcclCommunicator::~NcclCommunicator() {
         if (lane.stream != nullptr)
             cudaStreamDestroy(lane.stream);
     }
+    backend_.release(probe_, kProbeBytes);
 }
 
 // Every rank makes the ids of the two lanes that it sends on. All walk over the lanes in one order, 0 -> 1 first, and stop
-// at those that are theirs, so nobody waits in a circle.
+// at those that are theirs, so nobody waits in a circle. A first message goes over each at once: NCCL connects at the first
+// call, and there the host waits for the peer's, which two ranks that both receive first would never see.
 void NcclCommunicator::connect_lanes() {
     const std::array<ncclUniqueId, 2> mine{new_id(lasting_name_), new_id(lasting_name_)};
     std::vector<std::array<ncclUniqueId, 2>> all(static_cast<std::size_t>(size()));
@@ -91,6 +101,11 @@ void NcclCommunicator::connect_lanes() {
             lane.comm = connect(all[static_cast<std::size_t>(sender)][direction], 2, rank() == sender ? 0 : 1,
                                 lasting_name_);
             check(cudaStreamCreateWithFlags(&lane.stream, cudaStreamNonBlocking), "stream of messages");
+            const WaitScope waiting("first message", lasting_name_);
+            check_nccl(rank() == sender ? ncclSend(probe_, kProbeBytes, ncclUint8, 1, lane.comm.get(), lane.stream)
+                                        : ncclRecv(probe_, kProbeBytes, ncclUint8, 0, lane.comm.get(), lane.stream),
+                       "first message", lasting_name_, lane.comm.get());
+            check(cudaStreamSynchronize(lane.stream), "first message");
         }
     slots_.resize(kSlots);
     for (Slot& slot : slots_)

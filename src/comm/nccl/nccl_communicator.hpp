@@ -31,6 +31,7 @@ class NcclCommunicator final : public Communicator {
 
   private:
     static constexpr int kSlots = 256; // messages in flight
+    static constexpr std::int64_t kProbeBytes = 256;
     struct Lane {
         NcclComm comm; // two ranks: 0 sends, 1 receives
         cudaStream_t stream = nullptr;
@@ -62,6 +63,7 @@ class NcclCommunicator final : public Communicator {
     backend::StreamRole role_;
     const char* lasting_name_;
     NcclComm comm_;
+    std::byte* probe_ = nullptr; // [kProbeBytes]: what first messages carry
     Lane lanes_[4]; // forward: sends, receives; backward: sends, receives
     std::vector<Slot> slots_;
     int next_slot_ = 0;
