@@ -233,7 +233,8 @@ void Operations::linear_input_gradient(const Tensor& grad_y, const Tensor& weigh
     do_linear_input_gradient(grad_y, weight, grad_x);
 }
 
-void Operations::linear_gelu_forward(const Tensor& x, const Tensor& weight, const Tensor& bias, Tensor inner, Tensor y) {
+void Operations::linear_gelu_forward(const Tensor& x, const Tensor& weight, const Tensor& bias, Tensor inner,
+                                     Tensor y) {
     Check("linear_gelu_forward", {{"x", x}, {"weight", weight}, {"inner", inner}, {"y", y}, {"bias", bias}})
         .defined(1)
         .type(weight, x.type(), kOneType)
@@ -260,14 +261,14 @@ void Operations::linear_gelu_input_gradient(const Tensor& grad_y, const Tensor& 
     do_linear_gelu_input_gradient(grad_y, weight, inner, grad_inner);
 }
 
-void Operations::do_linear_gelu_forward(const Tensor& x, const Tensor& weight, const Tensor& bias, Tensor inner,
-                                        Tensor y) {
+void Operations::do_linear_gelu_forward(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                                        Tensor inner, Tensor y) {
     do_linear_forward(x, weight, bias, inner);
     do_gelu_forward(inner, y);
 }
 
-void Operations::do_linear_gelu_input_gradient(const Tensor& grad_y, const Tensor& weight, const Tensor& inner,
-                                               Tensor grad_inner) {
+void Operations::do_linear_gelu_input_gradient(const Tensor& grad_y, const Tensor& weight,
+                                               const Tensor& inner, Tensor grad_inner) {
     do_linear_input_gradient(grad_y, weight, grad_inner);
     do_gelu_input_gradient(grad_inner, inner, grad_inner);
 }
@@ -551,10 +552,14 @@ void Operations::cross_entropy_gradient(Tensor logits, std::int64_t valid_column
     do_cross_entropy_gradient(logits, valid_columns, targets, first_row, maximum, sums, mask, factor);
 }
 
-void Operations::cross_entropy(Tensor logits, std::int64_t valid_columns, const Tensor& targets, const Tensor& mask,
-                               double factor, Tensor maximum, Tensor sums, Tensor loss) {
-    Check("cross_entropy",
-          {{"logits", logits}, {"targets", targets}, {"maximum", maximum}, {"sums", sums}, {"loss", loss}, {"mask", mask}})
+void Operations::cross_entropy(Tensor logits, std::int64_t valid_columns, const Tensor& targets,
+                               const Tensor& mask, double factor, Tensor maximum, Tensor sums, Tensor loss) {
+    Check("cross_entropy", {{"logits", logits},
+                            {"targets", targets},
+                            {"maximum", maximum},
+                            {"sums", sums},
+                            {"loss", loss},
+                            {"mask", mask}})
         .defined(1)
         .type(targets, DType::i32, kTokenType)
         .type(maximum, statistics_type(logits.type()), kStatType)
@@ -570,7 +575,8 @@ void Operations::cross_entropy(Tensor logits, std::int64_t valid_columns, const 
 }
 
 void Operations::do_cross_entropy(Tensor logits, std::int64_t valid_columns, const Tensor& targets,
-                                  const Tensor& mask, double factor, Tensor maximum, Tensor sums, Tensor loss) {
+                                  const Tensor& mask, double factor, Tensor maximum, Tensor sums,
+                                  Tensor loss) {
     do_cross_entropy_maximum(logits, valid_columns, maximum);
     do_cross_entropy_sums(logits, valid_columns, targets, 0, maximum, sums);
     do_cross_entropy_loss(sums, mask, loss);

@@ -137,7 +137,8 @@ data::DatasetOptions dataset_options(const options::Resolved& options, std::int6
     return result;
 }
 
-std::unique_ptr<backend::Backend> make_backend(const options::Resolved& options, const comm::Runtime& runtime) {
+std::unique_ptr<backend::Backend> make_backend(const options::Resolved& options,
+                                               const comm::Runtime& runtime) {
     backend::BackendSetup setup;
     setup.device =
         options.machine.device == options::Device::cuda ? backend::Device::cuda : backend::Device::cpu;

@@ -1,6 +1,6 @@
-// Attention of the CUDA backend (cuDNN's and the own kernels) against the CPU's. The plain computation in bf16 is the one a
-// fused kernel makes: scores and sums in fp32, but the weights P and the gradients of scores rounded before they meet the
-// matrix unit.
+// Attention of the CUDA backend (cuDNN's and the own kernels) against the CPU's. The plain computation in
+// bf16 is the one a fused kernel makes: scores and sums in fp32, but the weights P and the gradients of
+// scores rounded before they meet the matrix unit.
 #include "gpu/compare.hpp"
 #include "trireme/base/philox.hpp"
 
@@ -40,7 +40,8 @@ double multiplier(const Dropout& d, std::int64_t b, std::int64_t head, std::int6
 }
 
 // Buffers: qkv, grad_out, out, logsumexp, grad_qkv.
-Values plain_attention(DType act, const Values& inputs, const Shape& qkv, const Attention& a, std::int64_t document) {
+Values plain_attention(DType act, const Values& inputs, const Shape& qkv, const Attention& a,
+                       std::int64_t document) {
     Values results = inputs;
     const std::int64_t length = qkv[0], batch = qkv[1], heads = a.heads, groups = a.groups, dim = a.head_dim;
     const auto round = [&](float value) { return static_cast<float>(rounded_to(act, value)); };
@@ -52,7 +53,8 @@ Values plain_attention(DType act, const Values& inputs, const Shape& qkv, const 
     };
     const std::vector<double>&x = inputs[0], &grad_out = inputs[1];
     std::vector<float> grad(x.size());
-    const auto dot = [&](const std::vector<double>& left, std::size_t i, const std::vector<double>& right, std::size_t j) {
+    const auto dot = [&](const std::vector<double>& left, std::size_t i, const std::vector<double>& right,
+                         std::size_t j) {
         float sum = 0;
         for (std::size_t d = 0; d < static_cast<std::size_t>(dim); ++d)
             sum += static_cast<float>(left[i + d]) * static_cast<float>(right[j + d]);
@@ -69,7 +71,8 @@ Values plain_attention(DType act, const Values& inputs, const Shape& qkv, const 
                 float most = -INFINITY, sum = 0;
                 for (std::int64_t k = begin; k < end; ++k) {
                     score[static_cast<std::size_t>(k)] =
-                        static_cast<float>(a.scale) * dot(x, packed_at(q, b, h), x, packed_at(k, b, heads + g));
+                        static_cast<float>(a.scale) *
+                        dot(x, packed_at(q, b, h), x, packed_at(k, b, heads + g));
                     most = std::max(most, score[static_cast<std::size_t>(k)]);
                 }
                 for (std::int64_t k = begin; k < end; ++k) {
@@ -88,7 +91,8 @@ Values plain_attention(DType act, const Values& inputs, const Shape& qkv, const 
                 for (std::int64_t k = begin; k < end; ++k) {
                     const float p = std::exp(score[static_cast<std::size_t>(k)] - lse);
                     const auto z = static_cast<float>(multiplier(a.dropout, b, a.first_head + h, q, k));
-                    const float product = dot(grad_out, out_at(q, b, h), x, packed_at(k, b, heads + groups + g));
+                    const float product =
+                        dot(grad_out, out_at(q, b, h), x, packed_at(k, b, heads + groups + g));
                     const float slope = round(p * (z * product - delta)), used = round(p * z);
                     for (std::size_t d = 0; d < width; ++d) {
                         const auto scale = static_cast<float>(a.scale);
@@ -128,29 +132,30 @@ void check_case(const Case& c) {
     attention.dropout.layer = 2;
     attention.dropout.first_sample = (std::int64_t{1} << 32) - 1;
     const Shape qkv{c.length, c.batch, c.heads + 2 * c.groups, c.dim}, out{c.length, c.batch, c.heads, c.dim};
-    const std::vector<Buffer> buffers{{Holds::act, Flow::in, qkv, -2, 2},
-                                      {Holds::act, Flow::in, out},
-                                      {Holds::act, Flow::out, out},
-                                      {Holds::stat, Flow::out, Shape{c.batch, c.heads, c.length}},
-                                      {Holds::act, Flow::out, qkv},
-                                      {Holds::i32, Flow::in, Shape{c.length, c.batch}}};
-    compare(concat("attention T ", c.length, " B ", c.batch, " H ", c.heads, " G ", c.groups, " D ", c.dim,
-                   c.causal == Causal::yes ? " causal" : "", " dropout ", c.dropout),
-            buffers,
-            [&](Operations& ops, std::vector<Tensor>& t) {
-                Attention settings = attention;
-                if (c.document > 0)
-                    settings.documents = t[5];
-                ops.attention_forward(t[0], settings, t[2], t[3]);
-                ops.attention_input_gradient(t[1], t[0], t[2], t[3], settings, t[4]);
-            },
-            [&](DType act, const Values& inputs) { return plain_attention(act, inputs, qkv, attention, c.document); },
-            [&](Values& inputs) {
-                for (std::size_t i = 0; i < inputs[5].size(); ++i) {
-                    const std::int64_t t = static_cast<std::int64_t>(i) / c.batch;
-                    inputs[5][i] = static_cast<double>(c.document == 0 ? 0 : t / c.document * c.document);
-                }
-            });
+    const std::vector<Buffer> buffers{
+        {Holds::act, Flow::in, qkv, -2, 2}, {Holds::act, Flow::in, out},
+        {Holds::act, Flow::out, out},       {Holds::stat, Flow::out, Shape{c.batch, c.heads, c.length}},
+        {Holds::act, Flow::out, qkv},       {Holds::i32, Flow::in, Shape{c.length, c.batch}}};
+    compare(
+        concat("attention T ", c.length, " B ", c.batch, " H ", c.heads, " G ", c.groups, " D ", c.dim,
+               c.causal == Causal::yes ? " causal" : "", " dropout ", c.dropout),
+        buffers,
+        [&](Operations& ops, std::vector<Tensor>& t) {
+            Attention settings = attention;
+            if (c.document > 0)
+                settings.documents = t[5];
+            ops.attention_forward(t[0], settings, t[2], t[3]);
+            ops.attention_input_gradient(t[1], t[0], t[2], t[3], settings, t[4]);
+        },
+        [&](DType act, const Values& inputs) {
+            return plain_attention(act, inputs, qkv, attention, c.document);
+        },
+        [&](Values& inputs) {
+            for (std::size_t i = 0; i < inputs[5].size(); ++i) {
+                const std::int64_t t = static_cast<std::int64_t>(i) / c.batch;
+                inputs[5][i] = static_cast<double>(c.document == 0 ? 0 : t / c.document * c.document);
+            }
+        });
 }
 
 TEST_F(GpuAttention, HeadsOfTheUsualSizes) {
@@ -175,7 +180,8 @@ TEST_F(GpuAttention, OddShapes) {
 
 TEST_F(GpuAttention, Dropout) {
     check_case({.length = 100, .batch = 2, .heads = 4, .groups = 2, .dim = 64, .dropout = 0.1});
-    check_case({.length = 37, .batch = 2, .heads = 2, .groups = 2, .dim = 24, .causal = Causal::no, .dropout = 0.5});
+    check_case(
+        {.length = 37, .batch = 2, .heads = 2, .groups = 2, .dim = 24, .causal = Causal::no, .dropout = 0.5});
 }
 
 TEST_F(GpuAttention, DocumentsDoNotSeeEachOther) {

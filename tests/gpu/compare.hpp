@@ -1,5 +1,6 @@
-// Runs one operation three times on the same inputs: in fp64 on the CPU (the truth), in fp32 on the CPU and rounded to the
-// type of the result (a plain computation), and on the GPU. The GPU may be twice as far from the truth as the plain one.
+// Runs one operation three times on the same inputs: in fp64 on the CPU (the truth), in fp32 on the CPU and
+// rounded to the type of the result (a plain computation), and on the GPU. The GPU may be twice as far from
+// the truth as the plain one.
 #pragma once
 
 #include <cmath>
@@ -151,9 +152,9 @@ inline Values run(backend::Backend& on, DType act, const std::vector<Buffer>& bu
     return results;
 }
 
-// 2 x the error of the plain result. The plain loop may be lucky in fp32 and fp64, which have no rounding store: at least two
-// units in the last place of the largest value, or in fp64 64 (two orders of some hundred additions). fp32 results of bf16
-// inputs may use fast exponentials: 2^-16, a 128th of bf16's rounding.
+// 2 x the error of the plain result. The plain loop may be lucky in fp32 and fp64, which have no rounding
+// store: at least two units in the last place of the largest value, or in fp64 64 (two orders of some hundred
+// additions). fp32 results of bf16 inputs may use fast exponentials: 2^-16, a 128th of bf16's rounding.
 inline long double bound_for(DType act, DType type, const std::vector<double>& plain,
                              const std::vector<double>& truth) {
     long double error = 0;
@@ -166,8 +167,8 @@ inline long double bound_for(DType act, DType type, const std::vector<double>& p
     return 2 * error + least * largest(truth);
 }
 
-// Compares on bf16 and fp32, at aligned and odd addresses, and that a second run gives the same bits. `plain` replaces the
-// plain computation for operations whose inner values a bf16 computation would round too.
+// Compares on bf16 and fp32, at aligned and odd addresses, and that a second run gives the same bits. `plain`
+// replaces the plain computation for operations whose inner values a bf16 computation would round too.
 // `prepare` changes the inputs drawn.
 using Plain = std::function<Values(DType, const Values&)>;
 using Prepare = std::function<void(Values&)>;
@@ -194,8 +195,10 @@ inline void compare(const std::string& what, const std::vector<Buffer>& buffers,
                 value = rounded_to(type, value);
             const long double bound = bound_for(act, type, simple[i], truth[i]);
             EXPECT_TRUE(within(got[i], truth[i], bound)) << what << ", " << name(act) << ", buffer " << i;
-            EXPECT_TRUE(within(again[i], got[i], 0)) << what << ", " << name(act) << ", second run, buffer " << i;
-            EXPECT_TRUE(within(shifted[i], truth[i], bound)) << what << ", " << name(act) << ", odd address, buffer " << i;
+            EXPECT_TRUE(within(again[i], got[i], 0))
+                << what << ", " << name(act) << ", second run, buffer " << i;
+            EXPECT_TRUE(within(shifted[i], truth[i], bound))
+                << what << ", " << name(act) << ", odd address, buffer " << i;
         }
     }
 }

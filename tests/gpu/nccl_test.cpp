@@ -1,6 +1,6 @@
 // ranks: 2
-// NCCL communicators against known sums, and training on two GPUs against the CPU alone: fp32, dropout on, in every layout of
-// two ranks and both schedules. Skipped unless each rank has a GPU of its own.
+// NCCL communicators against known sums, and training on two GPUs against the CPU alone: fp32, dropout on, in
+// every layout of two ranks and both schedules. Skipped unless each rank has a GPU of its own.
 #include <cmath>
 #include <gtest/gtest.h>
 #include <memory>
@@ -23,10 +23,12 @@ backend::Backend* gpu() {
         std::unique_ptr<backend::Backend> backend;
         double lacking = 0;
         try {
-            backend = backend::make_backend({.device = backend::Device::cuda, .local_rank = runtime().local_rank()});
+            backend = backend::make_backend(
+                {.device = backend::Device::cuda, .local_rank = runtime().local_rank()});
             // One visible GPU would be shared, which NCCL refuses.
             const std::string text = backend->description();
-            const std::vector<std::string> all = runtime().world().all_gather(text.substr(0, text.find(',', 7)));
+            const std::vector<std::string> all =
+                runtime().world().all_gather(text.substr(0, text.find(',', 7)));
             lacking = all.front() == all.back() ? 1 : 0;
         } catch (const Error&) {
             runtime().world().all_gather("none");
@@ -51,7 +53,8 @@ template <class T>
 class Device {
   public:
     explicit Device(std::vector<T> values) : bytes_(static_cast<std::int64_t>(values.size() * sizeof(T))) {
-        tensor_ = Tensor(gpu()->allocate(bytes_), Shape{static_cast<std::int64_t>(values.size())}, kDTypeOf<T>);
+        tensor_ =
+            Tensor(gpu()->allocate(bytes_), Shape{static_cast<std::int64_t>(values.size())}, kDTypeOf<T>);
         gpu()->copy_to_device(Tensor(std::span(values), tensor_.shape()), tensor_);
     }
     ~Device() { gpu()->release(tensor_.data(), bytes_); }
@@ -94,7 +97,8 @@ TEST_F(Nccl, CollectivesGiveKnownSums) {
         data.all_reduce(most.tensor(), ReduceOp::max);
         EXPECT_EQ(most.values(), ramp<float>(count, 1));
 
-        const Device<float> whole(ramp<float>(2 * count, 0)), part(std::vector<float>(static_cast<std::size_t>(count)));
+        const Device<float> whole(ramp<float>(2 * count, 0)),
+            part(std::vector<float>(static_cast<std::size_t>(count)));
         data.reduce_scatter(whole.tensor(), part.tensor());
         std::vector<float> parts = ramp<float>(count, static_cast<float>(rank * count));
         for (float& value : parts)
@@ -115,14 +119,16 @@ TEST_F(Nccl, CollectivesGiveKnownSums) {
 TEST_F(Nccl, MessagesCrossWithoutDeadlock) {
     const comm::ProcessGroups groups(runtime(), Grid{.pipeline = 2}, *gpu());
     comm::Communicator& pipeline = *groups.pipeline;
-    const int rank = pipeline.rank(), other = 1 - rank, mine = rank == 0 ? 0 : 1; // channel 0 goes forward, 1 backward
+    const int rank = pipeline.rank(), other = 1 - rank,
+              mine = rank == 0 ? 0 : 1; // channel 0 goes forward, 1 backward
     constexpr std::int64_t kCount = 1 << 20;
     const std::vector<float> zeros(kCount);
     const Device<float> first(zeros), second(zeros);
     const Device<float> out(ramp<float>(kCount, static_cast<float>(rank))), out2(ramp<float>(kCount, 7));
     comm::Request receives[] = {pipeline.receive(first.tensor(), other, 1 - mine),
                                 pipeline.receive(second.tensor(), other, 1 - mine)};
-    comm::Request sends[] = {pipeline.send(out.tensor(), other, mine), pipeline.send(out2.tensor(), other, mine)};
+    comm::Request sends[] = {pipeline.send(out.tensor(), other, mine),
+                             pipeline.send(out2.tensor(), other, mine)};
     for (comm::Request& request : receives)
         pipeline.wait(request);
     for (comm::Request& request : sends)

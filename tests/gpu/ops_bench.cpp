@@ -1,6 +1,6 @@
-// Time of every operation at the shapes of one model's layer and head, beside the ceiling of its kind: bytes that must move
-// over the copy bandwidth, or floating-point operations over what the matrix unit reaches. A table on standard output.
-// usage: ops_bench [HIDDEN HEADS SEQUENCE MICRO_BATCH]
+// Time of every operation at the shapes of one model's layer and head, beside the ceiling of its kind: bytes
+// that must move over the copy bandwidth, or floating-point operations over what the matrix unit reaches. A
+// table on standard output. usage: ops_bench [HIDDEN HEADS SEQUENCE MICRO_BATCH]
 #include <array>
 #include <chrono>
 #include <cstdlib>
@@ -51,8 +51,8 @@ int measure(int argc, char** argv) {
     const auto [C, H, T, B] = values;
     const std::int64_t n = T * B, D = C / H, F = 4 * C, V = 50304;
     const std::unique_ptr<backend::Backend> on = backend::make_backend({.device = backend::Device::cuda});
-    std::cout << on->description() << "\nhidden " << C << ", heads " << H << ", sequence " << T << ", micro-batch " << B
-              << '\n';
+    std::cout << on->description() << "\nhidden " << C << ", heads " << H << ", sequence " << T
+              << ", micro-batch " << B << '\n';
 
     memory::Plan plan;
     std::vector<memory::Item> items;
@@ -65,11 +65,15 @@ int measure(int argc, char** argv) {
     const auto qkv = add({T, B, 3 * H, D}, bf), grad_qkv = add({T, B, 3 * H, D}, bf);
     const auto wide = add({n, F}, bf), wide2 = add({n, F}, bf);
     const auto logits = add({n, V}, bf), table = add({V, C}, bf), grad_table = add({V, C}, fl);
-    const auto w_qkv = add({3 * C, C}, bf), w_up = add({F, C}, bf), w_down = add({C, F}, bf), w_proj = add({C, C}, bf);
-    const auto g_qkv = add({3 * C, C}, fl), g_up = add({F, C}, fl), g_down = add({C, F}, fl), g_proj = add({C, C}, fl);
+    const auto w_qkv = add({3 * C, C}, bf), w_up = add({F, C}, bf), w_down = add({C, F}, bf),
+               w_proj = add({C, C}, bf);
+    const auto g_qkv = add({3 * C, C}, fl), g_up = add({F, C}, fl), g_down = add({C, F}, fl),
+               g_proj = add({C, C}, fl);
     const auto bias_c = add({C}, bf), bias_f = add({F}, bf), bias_q = add({3 * C}, bf);
-    const auto gbias_c = add({C}, fl), gbias_c2 = add({C}, fl), gbias_f = add({F}, fl), gbias_q = add({3 * C}, fl);
-    const auto mean = add({n}, fl), rstd = add({n}, fl), sums = add({2, n}, fl), lse = add({B, H, T}, fl), loss = add({1}, fl);
+    const auto gbias_c = add({C}, fl), gbias_c2 = add({C}, fl), gbias_f = add({F}, fl),
+               gbias_q = add({3 * C}, fl);
+    const auto mean = add({n}, fl), rstd = add({n}, fl), sums = add({2, n}, fl), lse = add({B, H, T}, fl),
+               loss = add({1}, fl);
     const auto tokens = add({T, B}, DType::i32), factor = add({1}, DType::f64);
     const std::int64_t state = std::int64_t{64} << 20; // elements of the optimizer's pass
     const auto m0 = add({state}, fl), m1 = add({state}, fl), m2 = add({state}, fl), m3 = add({state}, fl);
@@ -83,8 +87,9 @@ int measure(int argc, char** argv) {
         std::vector<float> block(1 << 22);
         for (float& value : block)
             value = static_cast<float>(words() * 0x1.0p-31 - 1);
-        for (const std::size_t item : {hidden, hidden2, hidden3, qkv, grad_qkv, wide, wide2, logits, table, w_qkv, w_up,
-                                       w_down, w_proj, bias_c, bias_f, bias_q, mean, rstd, m0, m1, m2, m3}) {
+        for (const std::size_t item :
+             {hidden, hidden2, hidden3, qkv,    grad_qkv, wide, wide2, logits, table, w_qkv, w_up,
+              w_down, w_proj,  bias_c,  bias_f, bias_q,   mean, rstd,  m0,     m1,    m2,    m3}) {
             const Tensor whole = at(item);
             for (std::int64_t first = 0; first < whole.elements(); first += 1 << 22) {
                 const std::int64_t count = std::min<std::int64_t>(1 << 22, whole.elements() - first);
@@ -108,12 +113,14 @@ int measure(int argc, char** argv) {
     Bench bench(*on);
     if (std::getenv("TRIREME_BENCH_TUNE") != nullptr)
         on->start_tuning();
-    const double tokens_c = static_cast<double>(n * C), tokens_f = static_cast<double>(n * F), logit = static_cast<double>(n * V);
+    const double tokens_c = static_cast<double>(n * C), tokens_f = static_cast<double>(n * F),
+                 logit = static_cast<double>(n * V);
     const auto gemm = [&](double rows, double out, double in) { return 2 * rows * out * in; };
-    const double nn = static_cast<double>(n), c = static_cast<double>(C), f = static_cast<double>(F), v = static_cast<double>(V);
+    const double nn = static_cast<double>(n), c = static_cast<double>(C), f = static_cast<double>(F),
+                 v = static_cast<double>(V);
     const char *const kRate = "TFLOP/s", *const kBand = "TB/s";
-    const auto linear = [&](const char* name, std::size_t x, std::size_t w, std::size_t b, std::size_t y, std::size_t gw,
-                            double out, double in) {
+    const auto linear = [&](const char* name, std::size_t x, std::size_t w, std::size_t b, std::size_t y,
+                            std::size_t gw, double out, double in) {
         const Tensor from = at(x).reshaped(Shape{n, static_cast<std::int64_t>(in)}),
                      to = at(y).reshaped(Shape{n, static_cast<std::int64_t>(out)});
         bench.time(concat(name, " forward").c_str(), gemm(nn, out, in), kRate,
@@ -128,8 +135,9 @@ int measure(int argc, char** argv) {
     linear("up", hidden, w_up, bias_f, wide, g_up, f, c);
     linear("down", wide, w_down, 0, hidden, g_down, c, f);
     linear("logits", hidden, table, 0, logits, grad_table, v, c);
-    bench.time("up forward with gelu", gemm(nn, f, c), kRate,
-               [&](Operations& o) { o.linear_gelu_forward(at(hidden).reshaped(Shape{n, C}), at(w_up), at(bias_f), at(wide), at(wide2)); });
+    bench.time("up forward with gelu", gemm(nn, f, c), kRate, [&](Operations& o) {
+        o.linear_gelu_forward(at(hidden).reshaped(Shape{n, C}), at(w_up), at(bias_f), at(wide), at(wide2));
+    });
     bench.time("down input gradient with gelu", gemm(nn, c, f), kRate, [&](Operations& o) {
         o.linear_gelu_input_gradient(at(hidden).reshaped(Shape{n, C}), at(w_down), at(wide2), at(wide));
     });
@@ -150,9 +158,11 @@ int measure(int argc, char** argv) {
         o.layer_norm_input_gradient(x, y, at(bias_c), at(mean), at(rstd), z, GradWrite::accumulate);
     });
     bench.time("layer norm weight gradient", 4 * tokens_c, kBand, [&](Operations& o) {
-        o.layer_norm_weight_gradient(x, y, at(mean), at(rstd), at(gbias_c), at(gbias_c2), GradWrite::accumulate);
+        o.layer_norm_weight_gradient(x, y, at(mean), at(rstd), at(gbias_c), at(gbias_c2),
+                                     GradWrite::accumulate);
     });
-    bench.time("gelu forward", 4 * tokens_f, kBand, [&](Operations& o) { o.gelu_forward(at(wide), at(wide2)); });
+    bench.time("gelu forward", 4 * tokens_f, kBand,
+               [&](Operations& o) { o.gelu_forward(at(wide), at(wide2)); });
     bench.time("gelu gradient in place", 6 * tokens_f, kBand,
                [&](Operations& o) { o.gelu_input_gradient(at(wide2), at(wide), at(wide2)); });
     bench.time("residual without dropout", 6 * tokens_c, kBand, [&](Operations& o) {
@@ -183,15 +193,17 @@ int measure(int argc, char** argv) {
     }
     bench.time("embedding forward", 4 * tokens_c, kBand,
                [&](Operations& o) { o.embedding_forward(at(tokens), at(table), 0, at(hidden)); });
-    bench.time("embedding gradient", 2 * tokens_c + 8 * v * c, kBand,
-               [&](Operations& o) { o.embedding_weight_gradient(at(tokens), at(hidden), 0, at(grad_table)); });
+    bench.time("embedding gradient", 2 * tokens_c + 8 * v * c, kBand, [&](Operations& o) {
+        o.embedding_weight_gradient(at(tokens), at(hidden), 0, at(grad_table));
+    });
     bench.time("position gradient", 2 * tokens_c, kBand,
                [&](Operations& o) { o.position_weight_gradient(at(hidden), 0, at(grad_table)); });
     const Tensor targets = at(tokens).reshaped(Shape{n});
     bench.time("cross-entropy maximum", 2 * logit, kBand,
                [&](Operations& o) { o.cross_entropy_maximum(at(logits), 50257, at(mean)); });
-    bench.time("cross-entropy sums", 2 * logit, kBand,
-               [&](Operations& o) { o.cross_entropy_sums(at(logits), 50257, targets, 0, at(mean), at(sums)); });
+    bench.time("cross-entropy sums", 2 * logit, kBand, [&](Operations& o) {
+        o.cross_entropy_sums(at(logits), 50257, targets, 0, at(mean), at(sums));
+    });
     bench.time("cross-entropy loss", 8 * nn, kBand,
                [&](Operations& o) { o.cross_entropy_loss(at(sums), {}, at(loss)); });
     bench.time("cross-entropy gradient", 4 * logit, kBand, [&](Operations& o) {
@@ -201,8 +213,9 @@ int measure(int argc, char** argv) {
         o.cross_entropy(at(logits), 50257, targets, {}, 1e-6, at(mean), at(sums), at(loss));
     });
     const double elements = static_cast<double>(state);
-    bench.time("adam of 64 Mi", 30 * elements, kBand,
-               [&](Operations& o) { o.adam_update(at(m0), at(m1), at(m2), at(m3), at(w16), at(factor), {}); });
+    bench.time("adam of 64 Mi", 30 * elements, kBand, [&](Operations& o) {
+        o.adam_update(at(m0), at(m1), at(m2), at(m3), at(w16), at(factor), {});
+    });
     bench.time("sum of squares of 64 Mi", 4 * elements, kBand,
                [&](Operations& o) { o.sum_of_squares(at(m1), at(factor), GradWrite::overwrite); });
     bench.time("fill with zeros 64 Mi", 4 * elements, kBand, [&](Operations& o) { o.fill(at(m1), 0); });

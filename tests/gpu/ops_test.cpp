@@ -72,7 +72,8 @@ TEST_F(Gpu, LayerNorm) {
     for (const auto [n, c] : {Sizes{1, 1}, Sizes{3, 7}, Sizes{33, 64}, Sizes{130, 768}, Sizes{70, 1600},
                               Sizes{9, 1023}, Sizes{17, 4096}, Sizes{5, 12288}, Sizes{2000, 100}}) {
         const std::string what = concat("layer norm ", n, " x ", c);
-        compare(what, {in({n, c}, -1, 3), in({c}), in({c}), out({n, c}), statistic_out({n}), statistic_out({n})},
+        compare(what,
+                {in({n, c}, -1, 3), in({c}), in({c}), out({n, c}), statistic_out({n}), statistic_out({n})},
                 [](Operations& ops, std::vector<Tensor>& t) {
                     ops.layer_norm_forward(t[0], t[1], t[2], 1e-5, t[3], t[4], t[5]);
                 });
@@ -84,8 +85,8 @@ TEST_F(Gpu, LayerNorm) {
                         ops.layer_norm_input_gradient(t[0], t[1], t[2], t[3], t[4], t[5], write);
                     });
             compare(what + " weight gradient",
-                    {in({n, c}), in({n, c}), statistic({n}), statistic({n}, 0.5, 2), main_gradient({c}, write),
-                     main_gradient({c}, write)},
+                    {in({n, c}), in({n, c}), statistic({n}), statistic({n}, 0.5, 2),
+                     main_gradient({c}, write), main_gradient({c}, write)},
                     [&](Operations& ops, std::vector<Tensor>& t) {
                         ops.layer_norm_weight_gradient(t[0], t[1], t[2], t[3], t[4], t[5], write);
                     });
@@ -104,9 +105,11 @@ TEST_F(Gpu, Gelu) {
     }
 }
 
-// The plain computation is the one in two steps, which stores its result in between: what the CPU does in the same type.
+// The plain computation is the one in two steps, which stores its result in between: what the CPU does in the
+// same type.
 TEST_F(Gpu, LinearWithGelu) {
-    for (const auto& [n, c, f] : {std::array<std::int64_t, 3>{1, 1, 1}, {33, 40, 72}, {128, 256, 1024}, {70, 33, 129}}) {
+    for (const auto& [n, c, f] :
+         {std::array<std::int64_t, 3>{1, 1, 1}, {33, 40, 72}, {128, 256, 1024}, {70, 33, 129}}) {
         compare(concat("linear with gelu ", n, " x ", c, " x ", f),
                 {in({n, c}), in({f, c}), in({f}), out({n, f}), out({n, f})},
                 [](Operations& ops, std::vector<Tensor>& t) {
@@ -127,7 +130,9 @@ TEST_F(Gpu, LinearWithGelu) {
 TEST_F(Gpu, TunedProductsAreRepeatable) {
     const std::vector<Buffer> buffers{in({512, 256}), in({768, 256}), out({512, 768})};
     const Values inputs = draw(buffers, 4);
-    const Call call = [](Operations& ops, std::vector<Tensor>& t) { ops.linear_forward(t[0], t[1], {}, t[2]); };
+    const Call call = [](Operations& ops, std::vector<Tensor>& t) {
+        ops.linear_forward(t[0], t[1], {}, t[2]);
+    };
     gpu()->start_tuning();
     const Values timed = run(*gpu(), DType::bf16, buffers, inputs, call);
     const std::string choices = gpu()->end_tuning();
@@ -141,7 +146,8 @@ TEST_F(Gpu, TunedProductsAreRepeatable) {
 TEST_F(Gpu, Elementwise) {
     for (const std::int64_t n : {1, 1000, 100001}) {
         compare("fill", {out({n})}, [](Operations& ops, std::vector<Tensor>& t) { ops.fill(t[0], -2.5); });
-        compare("fill with zeros", {out({n})}, [](Operations& ops, std::vector<Tensor>& t) { ops.fill(t[0], 0); });
+        compare("fill with zeros", {out({n})},
+                [](Operations& ops, std::vector<Tensor>& t) { ops.fill(t[0], 0); });
         compare("copy", {in({n}), out({n}), statistic_out({n}), {Holds::f64, Flow::out, Shape{n}}},
                 [](Operations& ops, std::vector<Tensor>& t) {
                     for (std::size_t i = 1; i < 4; ++i)
@@ -157,7 +163,8 @@ TEST_F(Gpu, Elementwise) {
                     ops.add(t[0], t[1]);
                     ops.add(t[0], t[2]);
                 });
-        compare("scale", {in_out({n})}, [](Operations& ops, std::vector<Tensor>& t) { ops.scale(t[0], 0.37); });
+        compare("scale", {in_out({n})},
+                [](Operations& ops, std::vector<Tensor>& t) { ops.scale(t[0], 0.37); });
     }
 }
 
@@ -170,7 +177,9 @@ TEST_F(Gpu, Embedding) {
                          Sizes{128, 3, 100, 50, 20, 100}, Sizes{300, 2, 64, 3, 0, 3}}) {
         const Shape hidden{s.t, s.b, s.c};
         compare("embedding", {tokens({s.t, s.b}, s.below), in({s.v, s.c}), out(hidden)},
-                [&](Operations& ops, std::vector<Tensor>& t) { ops.embedding_forward(t[0], t[1], s.first, t[2]); });
+                [&](Operations& ops, std::vector<Tensor>& t) {
+                    ops.embedding_forward(t[0], t[1], s.first, t[2]);
+                });
         compare("embedding gradient",
                 {tokens({s.t, s.b}, s.below), in(hidden), main_gradient({s.v, s.c}, GradWrite::accumulate)},
                 [&](Operations& ops, std::vector<Tensor>& t) {
@@ -202,8 +211,9 @@ TEST_F(Gpu, Dropout) {
                         ops.bias_dropout_residual(t[0], {}, t[1], dropout, t[0]);
                     });
             // Ones show the mask itself: equal to the CPU's, element by element.
-            compare(what + " gradient", {in(shape, 1, 1), out(shape)},
-                    [&](Operations& ops, std::vector<Tensor>& t) { ops.dropout_gradient(t[0], dropout, t[1]); });
+            compare(
+                what + " gradient", {in(shape, 1, 1), out(shape)},
+                [&](Operations& ops, std::vector<Tensor>& t) { ops.dropout_gradient(t[0], dropout, t[1]); });
         }
     }
 }
@@ -217,13 +227,16 @@ TEST_F(Gpu, CrossEntropy) {
                          Sizes{33, 512, 300, 200, 1000}, Sizes{5, 50304, 50257, 0, 50257}}) {
         const std::string what = concat("cross-entropy ", s.n, " x ", s.v);
         const Shape logits{s.n, s.v}, each{s.n}, two{2, s.n};
-        compare(what + " maximum", {in(logits, -5, 5), statistic_out(each)},
-                [&](Operations& ops, std::vector<Tensor>& t) { ops.cross_entropy_maximum(t[0], s.valid, t[1]); });
-        compare(what + " sums", {in(logits, -5, 5), tokens(each, s.below), statistic(each, 4, 5), statistic_out(two)},
+        compare(
+            what + " maximum", {in(logits, -5, 5), statistic_out(each)},
+            [&](Operations& ops, std::vector<Tensor>& t) { ops.cross_entropy_maximum(t[0], s.valid, t[1]); });
+        compare(what + " sums",
+                {in(logits, -5, 5), tokens(each, s.below), statistic(each, 4, 5), statistic_out(two)},
                 [&](Operations& ops, std::vector<Tensor>& t) {
                     ops.cross_entropy_sums(t[0], s.valid, t[1], s.first, t[2], t[3]);
                 });
-        compare(what + " loss", {statistic(two, 1, 9), statistic(each, 0, 1), {Holds::stat, Flow::in_out, Shape{1}}},
+        compare(what + " loss",
+                {statistic(two, 1, 9), statistic(each, 0, 1), {Holds::stat, Flow::in_out, Shape{1}}},
                 [&](Operations& ops, std::vector<Tensor>& t) {
                     ops.cross_entropy_loss(t[0], t[1], t[2]);
                     ops.cross_entropy_loss(t[0], {}, t[2]);
@@ -231,7 +244,8 @@ TEST_F(Gpu, CrossEntropy) {
         for (const bool masked : {false, true})
             compare(what + " gradient",
                     {in_out(logits), tokens(each, s.below), statistic(each, 1, 2),
-                     statistic(two, 0.4 * static_cast<double>(s.v), 0.5 * static_cast<double>(s.v)), statistic(each, 0, 1)},
+                     statistic(two, 0.4 * static_cast<double>(s.v), 0.5 * static_cast<double>(s.v)),
+                     statistic(each, 0, 1)},
                     [&](Operations& ops, std::vector<Tensor>& t) {
                         ops.cross_entropy_gradient(t[0], s.valid, t[1], s.first, t[2], t[3],
                                                    masked ? t[4] : Tensor{}, 0.01);
@@ -249,11 +263,15 @@ TEST_F(Gpu, CrossEntropyAtOnce) {
         const Shape logits{s.n, s.v}, each{s.n};
         for (const bool masked : {false, true})
             compare(concat("cross-entropy at once ", s.n, " x ", s.v),
-                    {{Holds::act, Flow::in_out, logits, -5, 5}, tokens(each, static_cast<int>(s.valid)),
-                     statistic(each, 0, 1), statistic_out(each), statistic_out({2, s.n}),
+                    {{Holds::act, Flow::in_out, logits, -5, 5},
+                     tokens(each, static_cast<int>(s.valid)),
+                     statistic(each, 0, 1),
+                     statistic_out(each),
+                     statistic_out({2, s.n}),
                      {Holds::stat, Flow::in_out, Shape{1}}},
                     [&](Operations& ops, std::vector<Tensor>& t) {
-                        ops.cross_entropy(t[0], s.valid, t[1], masked ? t[2] : Tensor{}, 0.5, t[3], t[4], t[5]);
+                        ops.cross_entropy(t[0], s.valid, t[1], masked ? t[2] : Tensor{}, 0.5, t[3], t[4],
+                                          t[5]);
                     });
     }
 }
@@ -302,10 +320,14 @@ TEST_F(Gpu, Rotary) {
                          Sizes{9, 3, 4, 2, 128, 96}}) {
         const Shape qkv{s.t, s.b, s.heads + s.others, s.dim};
         for (const bool given : {false, true})
-            for (const auto direction : {backend::RotaryDirection::forward, backend::RotaryDirection::backward})
-                compare("rotary", {in_out(qkv), statistic({s.t + 3, s.rotated}), tokens({s.t, s.b}, static_cast<int>(s.t + 3))},
+            for (const auto direction :
+                 {backend::RotaryDirection::forward, backend::RotaryDirection::backward})
+                compare("rotary",
+                        {in_out(qkv), statistic({s.t + 3, s.rotated}),
+                         tokens({s.t, s.b}, static_cast<int>(s.t + 3))},
                         [&](Operations& ops, std::vector<Tensor>& t) {
-                            ops.rotary(t[0], s.heads, t[1], given ? t[2] : Tensor{}, given ? 0 : 2, direction);
+                            ops.rotary(t[0], s.heads, t[1], given ? t[2] : Tensor{}, given ? 0 : 2,
+                                       direction);
                         });
     }
 }
@@ -314,8 +336,11 @@ TEST_F(Gpu, PositionsOfTokens) {
     const Shape hidden{9, 4, 70}, each{9, 4};
     compare("position lookup", {in({12, 70}), tokens(each, 12), in_out(hidden)},
             [](Operations& ops, std::vector<Tensor>& t) { ops.position_lookup_forward(t[0], t[1], t[2]); });
-    compare("position lookup gradient", {in(hidden), tokens(each, 12), main_gradient({12, 70}, GradWrite::accumulate)},
-            [](Operations& ops, std::vector<Tensor>& t) { ops.position_lookup_weight_gradient(t[0], t[1], t[2]); });
+    compare("position lookup gradient",
+            {in(hidden), tokens(each, 12), main_gradient({12, 70}, GradWrite::accumulate)},
+            [](Operations& ops, std::vector<Tensor>& t) {
+                ops.position_lookup_weight_gradient(t[0], t[1], t[2]);
+            });
 }
 
 TEST_F(Gpu, OptimizerStep) {
@@ -324,16 +349,20 @@ TEST_F(Gpu, OptimizerStep) {
             return Buffer{Holds::stat, flow, Shape{n}, low, high};
         };
         const Adam adam{.learning_rate = 0.01, .weight_decay = 0.1, .step = 3};
-        const std::vector<Buffer> buffers{buffer(Flow::in_out, -1, 1), buffer(Flow::in, -1, 1),
-                                          buffer(Flow::in_out, -1, 1), buffer(Flow::in_out, 0.1, 1),
-                                          {Holds::f64, Flow::in, Shape{1}, 0.5, 0.5}, out({n})};
+        const std::vector<Buffer> buffers{buffer(Flow::in_out, -1, 1),
+                                          buffer(Flow::in, -1, 1),
+                                          buffer(Flow::in_out, -1, 1),
+                                          buffer(Flow::in_out, 0.1, 1),
+                                          {Holds::f64, Flow::in, Shape{1}, 0.5, 0.5},
+                                          out({n})};
         compare("adam", buffers, [&](Operations& ops, std::vector<Tensor>& t) {
             ops.adam_update(t[0], t[1], t[2], t[3], t[5], t[4], adam);
         });
         for (const GradWrite write : kWrites)
-            compare("sum of squares",
-                    {in({n}), {Holds::f64, write == GradWrite::accumulate ? Flow::in_out : Flow::out, Shape{1}}},
-                    [&](Operations& ops, std::vector<Tensor>& t) { ops.sum_of_squares(t[0], t[1], write); });
+            compare(
+                "sum of squares",
+                {in({n}), {Holds::f64, write == GradWrite::accumulate ? Flow::in_out : Flow::out, Shape{1}}},
+                [&](Operations& ops, std::vector<Tensor>& t) { ops.sum_of_squares(t[0], t[1], write); });
     }
 }
 
@@ -347,9 +376,10 @@ TEST_F(Gpu, AdamLeavesAllAloneWithoutAFiniteFactor) {
             for (double& value : values)
                 value = rounded_to(DType::f32, value);
         inputs[4] = {factor};
-        const Values after = run(*gpu(), DType::f32, all, inputs, [](Operations& ops, std::vector<Tensor>& t) {
-            ops.adam_update(t[0], t[1], t[2], t[3], {}, t[4], Adam{.learning_rate = 1});
-        });
+        const Values after =
+            run(*gpu(), DType::f32, all, inputs, [](Operations& ops, std::vector<Tensor>& t) {
+                ops.adam_update(t[0], t[1], t[2], t[3], {}, t[4], Adam{.learning_rate = 1});
+            });
         for (std::size_t i = 0; i < 4; ++i)
             EXPECT_EQ(after[i], inputs[i]);
     }

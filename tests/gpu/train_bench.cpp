@@ -1,7 +1,6 @@
-// Training speed on one GPU: tokens/s of steps of a GPT in bf16 with fp32 master weights, on random tokens without dropout,
-// as shared peers are timed. One JSON object on standard output.
-// usage: train_bench [LAYERS HIDDEN HEADS SEQUENCE MICRO_BATCH ACCUMULATED STEPS DEVICE TUNED]   (DEVICE: cuda or cpu; cpu
-// in fp32)
+// Training speed on one GPU: tokens/s of steps of a GPT in bf16 with fp32 master weights, on random tokens
+// without dropout, as shared peers are timed. One JSON object on standard output. usage: train_bench [LAYERS
+// HIDDEN HEADS SEQUENCE MICRO_BATCH ACCUMULATED STEPS DEVICE TUNED]   (DEVICE: cuda or cpu; cpu in fp32)
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -37,12 +36,12 @@ class Prepared : public trireme::pipeline::BatchSource {
         return step_ * setup_.global_batch + number * setup_.micro_batch;
     }
     trireme::model::MicroBatch load(std::int64_t number) override {
-        std::int32_t* const tokens =
-            values_.data() + (step_ * setup_.micro_batches() + number) * 2 * sizes_;
+        std::int32_t* const tokens = values_.data() + (step_ * setup_.micro_batches() + number) * 2 * sizes_;
         trireme::model::MicroBatch batch;
         batch.number = number;
         batch.first_sample = first_sample(number);
-        batch.tokens = trireme::Tensor(tokens, {setup_.model.sequence, setup_.micro_batch}, trireme::DType::i32);
+        batch.tokens =
+            trireme::Tensor(tokens, {setup_.model.sequence, setup_.micro_batch}, trireme::DType::i32);
         batch.targets = trireme::Tensor(tokens + sizes_, {sizes_}, trireme::DType::i32);
         return batch;
     }
@@ -74,8 +73,8 @@ int measure(int argc, char** argv) {
     setup.micro_batch = micro_batch;
     setup.global_batch = micro_batch * accumulated;
 
-    const auto backend =
-        backend::make_backend({.device = on_cpu ? backend::Device::cpu : backend::Device::cuda, .threads = 16});
+    const auto backend = backend::make_backend(
+        {.device = on_cpu ? backend::Device::cpu : backend::Device::cuda, .threads = 16});
     std::cerr << backend->description() << std::endl;
     const auto alone = comm::make_self_host_group();
     train::Engine engine(setup, comm::ProcessGroups::alone(*alone), *backend);
@@ -97,14 +96,17 @@ int measure(int argc, char** argv) {
     }
     std::vector<double> timed(seconds.begin() + std::min<std::ptrdiff_t>(5, steps - 1), seconds.end());
     std::sort(timed.begin(), timed.end());
-    const double median = timed[timed.size() / 2], tokens = static_cast<double>(setup.global_batch * sequence);
+    const double median = timed[timed.size() / 2],
+                 tokens = static_cast<double>(setup.global_batch * sequence);
     const double flops = catalogue::flops_per_token(setup.model, catalogue::AttentionFlops::full);
     std::cout << "{\"layers\": " << layers << ", \"hidden\": " << hidden << ", \"heads\": " << heads
               << ", \"sequence\": " << sequence << ", \"micro batch\": " << micro_batch
               << ", \"accumulated\": " << accumulated << ", \"step ms\": " << 1e3 * median
-              << ", \"tokens per second\": " << tokens / median << ", \"TFLOP/s\": " << tokens / median * flops / 1e12
+              << ", \"tokens per second\": " << tokens / median
+              << ", \"TFLOP/s\": " << tokens / median * flops / 1e12
               << ", \"allocated GiB\": " << static_cast<double>(backend->allocated_bytes()) / (1 << 30)
-              << ", \"allocations after the second step\": " << backend->allocations() - allocations << ", \"losses\": [";
+              << ", \"allocations after the second step\": " << backend->allocations() - allocations
+              << ", \"losses\": [";
     for (std::size_t i = 0; i < losses.size(); ++i)
         std::cout << (i == 0 ? "" : ", ") << losses[i];
     std::cout << "]}" << std::endl;

@@ -1,5 +1,5 @@
-// Graphs of cuDNN's fused attention over the packed [T, B, H + 2 G, D]: query, key and value are one buffer seen with
-// three offsets, so nothing is moved. The statistics are the logsumexp of ops.hpp.
+// Graphs of cuDNN's fused attention over the packed [T, B, H + 2 G, D]: query, key and value are one buffer
+// seen with three offsets, so nothing is moved. The statistics are the logsumexp of ops.hpp.
 #include "backend/cuda/attention_cudnn.hpp"
 
 #include <algorithm>
@@ -20,7 +20,17 @@ namespace {
 namespace fe = cudnn_frontend;
 using GraphTensor = std::shared_ptr<fe::graph::Tensor_attributes>;
 
-enum Name : std::int64_t { kQuery = 1, kKey, kValue, kOut, kStatistics, kGradOut, kGradQuery, kGradKey, kGradValue };
+enum Name : std::int64_t {
+    kQuery = 1,
+    kKey,
+    kValue,
+    kOut,
+    kStatistics,
+    kGradOut,
+    kGradQuery,
+    kGradKey,
+    kGradValue
+};
 
 // Whether a graph serves the forward or the backward pass.
 enum class Pass : std::uint8_t { forward, backward };
@@ -155,14 +165,14 @@ bool CudnnAttention::supports(const Tensor& qkv, const Attention& attention,
     const auto aligned = [](const Tensor& tensor) {
         return reinterpret_cast<std::uintptr_t>(tensor.data()) % 16 == 0;
     };
-    if (qkv.type() != DType::bf16 || attention.dropout.probability > 0 ||
-        attention.documents.defined() || attention.head_dim % 8 != 0 ||
-        attention.head_dim > 128 || qkv.elements() == 0 || !aligned(qkv) || !std::ranges::all_of(others, aligned))
+    if (qkv.type() != DType::bf16 || attention.dropout.probability > 0 || attention.documents.defined() ||
+        attention.head_dim % 8 != 0 || attention.head_dim > 128 || qkv.elements() == 0 || !aligned(qkv) ||
+        !std::ranges::all_of(others, aligned))
         return false;
     if (!impl_)
         impl_ = std::make_unique<Impl>(stream_);
-    // Both passes or none: a forward pass whose backward falls to another kernel would still be right, but its
-    // statistics should come from one place.
+    // Both passes or none: a forward pass whose backward falls to another kernel would still be right, but
+    // its statistics should come from one place.
     return impl_->graph(shapes_of(qkv, attention, Pass::forward)).usable &&
            impl_->graph(shapes_of(qkv, attention, Pass::backward)).usable;
 }
@@ -176,12 +186,13 @@ void CudnnAttention::forward(const Tensor& qkv, const Attention& attention, cons
                                                     {kValue, offset(qkv, values)},
                                                     {kOut, out.data()},
                                                     {kStatistics, logsumexp.data()}};
-    impl_->run(impl_->graph(shapes_of(qkv, attention, Pass::forward)), tensors, workspace, "attention_forward");
+    impl_->run(impl_->graph(shapes_of(qkv, attention, Pass::forward)), tensors, workspace,
+               "attention_forward");
 }
 
 void CudnnAttention::input_gradient(const Tensor& grad_out, const Tensor& qkv, const Tensor& out,
-                                    const Tensor& logsumexp, const Attention& attention, const Tensor& grad_qkv,
-                                    DeviceScratch& workspace) {
+                                    const Tensor& logsumexp, const Attention& attention,
+                                    const Tensor& grad_qkv, DeviceScratch& workspace) {
     const std::int64_t keys = attention.heads * attention.head_dim,
                        values = keys + attention.groups * attention.head_dim;
     std::unordered_map<std::int64_t, void*> tensors{{kQuery, qkv.data()},
@@ -208,8 +219,8 @@ bool CudnnAttention::supports(const Tensor&, const Attention&, std::initializer_
 void CudnnAttention::forward(const Tensor&, const Attention&, const Tensor&, const Tensor&, DeviceScratch&) {
     throw Error(ErrorCategory::internal, "this build has no cudnn-frontend");
 }
-void CudnnAttention::input_gradient(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Attention&,
-                                    const Tensor&, DeviceScratch&) {
+void CudnnAttention::input_gradient(const Tensor&, const Tensor&, const Tensor&, const Tensor&,
+                                    const Attention&, const Tensor&, DeviceScratch&) {
     throw Error(ErrorCategory::internal, "this build has no cudnn-frontend");
 }
 

@@ -1,5 +1,6 @@
-// Fused attention by cuDNN for bf16 without dropout or documents: forward, and the deterministic backward. Graphs are built at the
-// first call of each shape and remembered. Without cudnn-frontend at build time `supports` is always false.
+// Fused attention by cuDNN for bf16 without dropout or documents: forward, and the deterministic backward.
+// Graphs are built at the first call of each shape and remembered. Without cudnn-frontend at build time
+// `supports` is always false.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +20,8 @@ class CudnnAttention {
     CudnnAttention(const CudnnAttention&) = delete;
     CudnnAttention& operator=(const CudnnAttention&) = delete;
 
-    // The shapes of ops.hpp. False: the own kernels serve. others: the tensors of activations that take part besides qkv.
+    // The shapes of ops.hpp. False: the own kernels serve. others: the tensors of activations that take part
+    // besides qkv.
     bool supports(const Tensor& qkv, const Attention& attention, std::initializer_list<Tensor> others);
     void forward(const Tensor& qkv, const Attention& attention, const Tensor& out, const Tensor& logsumexp,
                  DeviceScratch& workspace);

@@ -1,5 +1,5 @@
-// Attention forward without the T x T weights: a tile of queries walks over the tiles of keys with a running maximum and
-// sum per query (Rabe and Staats 2021; Dao et al. 2022).
+// Attention forward without the T x T weights: a tile of queries walks over the tiles of keys with a running
+// maximum and sum per query (Rabe and Staats 2021; Dao et al. 2022).
 #include "backend/cuda/attention_tiles.cuh"
 
 namespace trireme::backend {
@@ -12,7 +12,8 @@ __global__ void __launch_bounds__(kThreads)
     extern __shared__ float shared[];
     float *const queries = shared, *const keys = queries + kTile * (s.dim + 1),
                  *const weights = keys + kTile * (s.dim + 1);
-    const int row = static_cast<int>(threadIdx.x) / kColumnLanes, lane = static_cast<int>(threadIdx.x) % kColumnLanes;
+    const int row = static_cast<int>(threadIdx.x) / kColumnLanes,
+              lane = static_cast<int>(threadIdx.x) % kColumnLanes;
     // The last tile of queries sees most keys: long blocks first.
     const std::int64_t q0 = (static_cast<std::int64_t>(gridDim.x) - 1 - blockIdx.x) * kTile;
     const std::int64_t head = blockIdx.y, b = blockIdx.z, query = q0 + row;
@@ -79,8 +80,8 @@ __global__ void __launch_bounds__(kThreads)
 
 } // namespace
 
-void own_attention_forward(cudaStream_t stream, const Tensor& qkv, const Attention& attention, const Tensor& out,
-                           const Tensor& logsumexp) {
+void own_attention_forward(cudaStream_t stream, const Tensor& qkv, const Attention& attention,
+                           const Tensor& out, const Tensor& logsumexp) {
     dispatch_attention("attention_forward", qkv, attention, [&](auto zero, auto dims) {
         using T = decltype(zero);
         const AttentionSizes sizes(qkv, attention);
@@ -89,8 +90,8 @@ void own_attention_forward(cudaStream_t stream, const Tensor& qkv, const Attenti
         allow_shared(kernel, bytes);
         const dim3 grid(blocks_for(sizes.length, kTile), static_cast<unsigned>(sizes.heads),
                         static_cast<unsigned>(sizes.batch));
-        kernel<<<grid, kThreads, static_cast<std::size_t>(bytes), stream>>>(data<T>(qkv), sizes, writable<T>(out),
-                                                                            writable<float>(logsumexp));
+        kernel<<<grid, kThreads, static_cast<std::size_t>(bytes), stream>>>(
+            data<T>(qkv), sizes, writable<T>(out), writable<float>(logsumexp));
         check_launch("attention_forward");
     });
 }

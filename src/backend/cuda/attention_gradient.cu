@@ -1,9 +1,9 @@
-// Attention backward: the weights come back as P = e^(scores - logsumexp), tile by tile. With Z the dropout multipliers
-// and delta = sum over d of grad_out * out, for one head:
+// Attention backward: the weights come back as P = e^(scores - logsumexp), tile by tile. With Z the dropout
+// multipliers and delta = sum over d of grad_out * out, for one head:
 //     grad V = (P Z)^T grad_out        grad S = P (Z (grad_out V^T) - delta)
 //     grad Q = scale grad S K          grad K = scale (grad S)^T Q
-// Two kernels, one over tiles of queries and one over tiles of keys: each output is written by one block, in a fixed
-// order, at the price of computing the weights twice.
+// Two kernels, one over tiles of queries and one over tiles of keys: each output is written by one block, in
+// a fixed order, at the price of computing the weights twice.
 #include "backend/cuda/attention_tiles.cuh"
 
 namespace trireme::backend {
@@ -15,9 +15,10 @@ __global__ void delta_kernel(const T* grad_out, const T* out, AttentionSizes s, 
     const std::int64_t index = global_thread() / kWarp;
     if (index >= s.batch * s.heads * s.length)
         return;
-    const std::int64_t t = index % s.length, head = index / s.length % s.heads, b = index / s.length / s.heads;
+    const std::int64_t t = index % s.length, head = index / s.length % s.heads,
+                       b = index / s.length / s.heads;
     const T *const g = HeadRows<const T>(grad_out, s, s.heads, b, head).row(t),
-                  *const o = HeadRows<const T>(out, s, s.heads, b, head).row(t);
+                   *const o = HeadRows<const T>(out, s, s.heads, b, head).row(t);
     float sum = 0;
     for (int d = static_cast<int>(threadIdx.x) % kWarp; d < s.dim; d += kWarp)
         sum += widen(g[d]) * widen(o[d]);
@@ -27,8 +28,9 @@ __global__ void delta_kernel(const T* grad_out, const T* out, AttentionSizes s, 
 }
 
 // For element (query, key) with score s and product g = grad_out . value: P Z and scale * grad S.
-__device__ void weigh(const AttentionSizes& s, std::int64_t b, std::int64_t head, std::int64_t query, std::int64_t key,
-                      float lse, float delta, float score, float product, float& weight, float& gradient) {
+__device__ void weigh(const AttentionSizes& s, std::int64_t b, std::int64_t head, std::int64_t query,
+                      std::int64_t key, float lse, float delta, float score, float product, float& weight,
+                      float& gradient) {
     weight = gradient = 0;
     if (!visible(s, b, query, key))
         return;
@@ -38,18 +40,21 @@ __device__ void weigh(const AttentionSizes& s, std::int64_t b, std::int64_t head
     gradient = s.scale * p * (z * product - delta);
 }
 
-// Grid: tiles of queries, heads, batch. Shared: queries, grad_out, keys, values [32][dim + 1], grad S [32][33].
+// Grid: tiles of queries, heads, batch. Shared: queries, grad_out, keys, values [32][dim + 1], grad S
+// [32][33].
 template <class T, int kDims>
 __global__ void __launch_bounds__(kThreads)
-    query_gradient_kernel(const T* grad_out, const T* qkv, const float* logsumexp, const float* delta, AttentionSizes s,
-                          T* grad_qkv) {
+    query_gradient_kernel(const T* grad_out, const T* qkv, const float* logsumexp, const float* delta,
+                          AttentionSizes s, T* grad_qkv) {
     extern __shared__ float shared[];
     const int tile = kTile * (s.dim + 1);
-    float *const queries = shared, *const grads = queries + tile, *const keys = grads + tile, *const values = keys + tile,
-                 *const products = values + tile;
-    const int row = static_cast<int>(threadIdx.x) / kColumnLanes, lane = static_cast<int>(threadIdx.x) % kColumnLanes;
+    float *const queries = shared, *const grads = queries + tile, *const keys = grads + tile,
+                 *const values = keys + tile, *const products = values + tile;
+    const int row = static_cast<int>(threadIdx.x) / kColumnLanes,
+              lane = static_cast<int>(threadIdx.x) % kColumnLanes;
     const std::int64_t q0 = (static_cast<std::int64_t>(gridDim.x) - 1 - blockIdx.x) * kTile;
-    const std::int64_t head = blockIdx.y, b = blockIdx.z, query = q0 + row, at = (b * s.heads + head) * s.length + query;
+    const std::int64_t head = blockIdx.y, b = blockIdx.z, query = q0 + row,
+                       at = (b * s.heads + head) * s.length + query;
     const std::int64_t group = s.group_of(head);
     load_tile(HeadRows<const T>(qkv, s, s.packed(), b, head), q0, s.length, s.dim, queries);
     load_tile(HeadRows<const T>(grad_out, s, s.heads, b, head), q0, s.length, s.dim, grads);
@@ -59,7 +64,8 @@ __global__ void __launch_bounds__(kThreads)
     for (std::int64_t k0 = 0; k0 < end; k0 += kTile) {
         __syncthreads();
         load_tile(HeadRows<const T>(qkv, s, s.packed(), b, s.heads + group), k0, s.length, s.dim, keys);
-        load_tile(HeadRows<const T>(qkv, s, s.packed(), b, s.heads + s.groups + group), k0, s.length, s.dim, values);
+        load_tile(HeadRows<const T>(qkv, s, s.packed(), b, s.heads + s.groups + group), k0, s.length, s.dim,
+                  values);
         __syncthreads();
         float score[kPerThread], product[kPerThread];
         tile_products(queries, keys, s.dim, row, lane, score);
@@ -67,8 +73,8 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
         for (int j = 0; j < kPerThread; ++j) {
             float weight, gradient;
-            weigh(s, b, head, query, k0 + lane + kColumnLanes * j, lse, row_delta, score[j], product[j], weight,
-                  gradient);
+            weigh(s, b, head, query, k0 + lane + kColumnLanes * j, lse, row_delta, score[j], product[j],
+                  weight, gradient);
             products[row * kTileStride + lane + kColumnLanes * j] = gradient;
         }
         __syncthreads();
@@ -89,21 +95,25 @@ __global__ void __launch_bounds__(kThreads)
             to[lane + kColumnLanes * i] = narrow<T>(sums[i]);
 }
 
-// Grid: tiles of keys, groups, batch. The block walks over the heads that share its group and their queries. Row and lane
-// are those of keys here: thread t has key t / 8 and queries t % 8 + 8 j. Shared: as above, and P Z [32][33].
+// Grid: tiles of keys, groups, batch. The block walks over the heads that share its group and their queries.
+// Row and lane are those of keys here: thread t has key t / 8 and queries t % 8 + 8 j. Shared: as above, and
+// P Z [32][33].
 template <class T, int kDims>
 __global__ void __launch_bounds__(kThreads)
-    key_gradient_kernel(const T* grad_out, const T* qkv, const float* logsumexp, const float* delta, AttentionSizes s,
-                        T* grad_qkv) {
+    key_gradient_kernel(const T* grad_out, const T* qkv, const float* logsumexp, const float* delta,
+                        AttentionSizes s, T* grad_qkv) {
     extern __shared__ float shared[];
     const int tile = kTile * (s.dim + 1);
-    float *const queries = shared, *const grads = queries + tile, *const keys = grads + tile, *const values = keys + tile,
-                 *const products = values + tile, *const weights = products + kTile * kTileStride;
-    const int row = static_cast<int>(threadIdx.x) / kColumnLanes, lane = static_cast<int>(threadIdx.x) % kColumnLanes;
+    float *const queries = shared, *const grads = queries + tile, *const keys = grads + tile,
+                 *const values = keys + tile, *const products = values + tile,
+                 *const weights = products + kTile * kTileStride;
+    const int row = static_cast<int>(threadIdx.x) / kColumnLanes,
+              lane = static_cast<int>(threadIdx.x) % kColumnLanes;
     const std::int64_t k0 = static_cast<std::int64_t>(blockIdx.x) * kTile, group = blockIdx.y, b = blockIdx.z;
     const std::int64_t key = k0 + row, shared_by = s.heads / s.groups;
     load_tile(HeadRows<const T>(qkv, s, s.packed(), b, s.heads + group), k0, s.length, s.dim, keys);
-    load_tile(HeadRows<const T>(qkv, s, s.packed(), b, s.heads + s.groups + group), k0, s.length, s.dim, values);
+    load_tile(HeadRows<const T>(qkv, s, s.packed(), b, s.heads + s.groups + group), k0, s.length, s.dim,
+              values);
     float key_sums[kDims] = {}, value_sums[kDims] = {};
     for (std::int64_t head = group * shared_by; head < (group + 1) * shared_by; ++head) {
         const float* const lse = logsumexp + (b * s.heads + head) * s.length;
@@ -128,7 +138,8 @@ __global__ void __launch_bounds__(kThreads)
             }
             __syncthreads();
             for (int q = 0; q < kTile; ++q) {
-                const float weight = weights[row * kTileStride + q], gradient = products[row * kTileStride + q];
+                const float weight = weights[row * kTileStride + q],
+                            gradient = products[row * kTileStride + q];
 #pragma unroll
                 for (int i = 0; i < kDims; ++i)
                     if (const int d = lane + kColumnLanes * i; d < s.dim) {
@@ -152,9 +163,9 @@ __global__ void __launch_bounds__(kThreads)
 
 } // namespace
 
-void own_attention_input_gradient(cudaStream_t stream, const Tensor& grad_out, const Tensor& qkv, const Tensor& out,
-                                  const Tensor& logsumexp, const Attention& attention, const Tensor& grad_qkv,
-                                  DeviceScratch& scratch) {
+void own_attention_input_gradient(cudaStream_t stream, const Tensor& grad_out, const Tensor& qkv,
+                                  const Tensor& out, const Tensor& logsumexp, const Attention& attention,
+                                  const Tensor& grad_qkv, DeviceScratch& scratch) {
     dispatch_attention("attention_input_gradient", qkv, attention, [&](auto zero, auto dims) {
         using T = decltype(zero);
         const AttentionSizes sizes(qkv, attention);
@@ -169,9 +180,8 @@ void own_attention_input_gradient(cudaStream_t stream, const Tensor& grad_out, c
         const auto launch = [&](auto* kernel, std::int64_t heads, int bytes) {
             allow_shared(kernel, bytes);
             kernel<<<dim3(tiles, static_cast<unsigned>(heads), static_cast<unsigned>(sizes.batch)), kThreads,
-                     static_cast<std::size_t>(bytes), stream>>>(data<T>(grad_out), data<T>(qkv),
-                                                                data<float>(logsumexp), delta, sizes,
-                                                                writable<T>(grad_qkv));
+                     static_cast<std::size_t>(bytes), stream>>>(
+                data<T>(grad_out), data<T>(qkv), data<float>(logsumexp), delta, sizes, writable<T>(grad_qkv));
             check_launch("attention_input_gradient");
         };
         launch(query_gradient_kernel<T, dims>, sizes.heads, 4 * tile_bytes + product_bytes);

@@ -1,6 +1,6 @@
-// What the own attention kernels share. A block of 256 threads works on a tile of 32 queries x 32 keys whose rows lie in
-// shared memory as floats, padded by one so that a column's elements fall into different banks. Thread t has row t / 8
-// of a tile and of it the columns (or dimensions) t % 8, t % 8 + 8, ...
+// What the own attention kernels share. A block of 256 threads works on a tile of 32 queries x 32 keys whose
+// rows lie in shared memory as floats, padded by one so that a column's elements fall into different banks.
+// Thread t has row t / 8 of a tile and of it the columns (or dimensions) t % 8, t % 8 + 8, ...
 #pragma once
 
 #include "backend/cuda/attention_kernels.hpp"
@@ -9,9 +9,9 @@
 
 namespace trireme::backend {
 
-inline constexpr int kTile = 32;                          // queries or keys
-inline constexpr int kColumnLanes = kThreads / kTile;     // threads of a row
-inline constexpr int kPerThread = kTile / kColumnLanes;   // elements of a tile row that a thread has
+inline constexpr int kTile = 32;                        // queries or keys
+inline constexpr int kColumnLanes = kThreads / kTile;   // threads of a row
+inline constexpr int kPerThread = kTile / kColumnLanes; // elements of a tile row that a thread has
 inline constexpr int kTileStride = kTile + 1;
 
 struct AttentionSizes {
@@ -38,14 +38,16 @@ template <class T>
 struct HeadRows {
     T* base;
     std::int64_t stride;
-    __device__ HeadRows(T* data, const AttentionSizes& s, std::int64_t heads, std::int64_t b, std::int64_t head)
+    __device__ HeadRows(T* data, const AttentionSizes& s, std::int64_t heads, std::int64_t b,
+                        std::int64_t head)
         : base(data + (b * heads + head) * s.dim), stride(s.batch * heads * s.dim) {}
     __device__ T* row(std::int64_t t) const { return base + t * stride; }
 };
 
 // Rows first ... first + 31 into shared memory [32][dim + 1]; zeros behind the end.
 template <class T>
-__device__ void load_tile(const HeadRows<const T>& from, std::int64_t first, std::int64_t length, int dim, float* to) {
+__device__ void load_tile(const HeadRows<const T>& from, std::int64_t first, std::int64_t length, int dim,
+                          float* to) {
     for (int r = static_cast<int>(threadIdx.x) / kWarp; r < kTile; r += kThreads / kWarp)
         for (int d = static_cast<int>(threadIdx.x) % kWarp; d < dim; d += kWarp)
             to[r * (dim + 1) + d] = first + r < length ? widen(from.row(first + r)[d]) : 0;
@@ -65,14 +67,15 @@ __device__ inline void tile_products(const float* a, const float* b, int dim, in
     }
 }
 
-__device__ inline bool visible(const AttentionSizes& s, std::int64_t b, std::int64_t query, std::int64_t key) {
+__device__ inline bool visible(const AttentionSizes& s, std::int64_t b, std::int64_t query,
+                               std::int64_t key) {
     return query < s.length && key < s.length && (!s.causal || key <= query) &&
            (s.documents == nullptr || key >= s.documents[query * s.batch + b]);
 }
 
 // The dropout multiplier of one weight.
-__device__ inline float dropout_of(const AttentionSizes& s, std::int64_t b, std::int64_t head, std::int64_t query,
-                                   std::int64_t key) {
+__device__ inline float dropout_of(const AttentionSizes& s, std::int64_t b, std::int64_t head,
+                                   std::int64_t query, std::int64_t key) {
     float words[4];
     s.dropout.multipliers(b, static_cast<std::uint32_t>(query), static_cast<std::uint32_t>(key / 4),
                           s.first_head + static_cast<std::uint32_t>(head), words);
@@ -91,11 +94,13 @@ __device__ inline float over_row(float value, Combine combine) {
 
 // compute(zero of the type, integral constant: dimensions of a thread), for head sizes to 64, 128 and 256.
 template <class Compute>
-void dispatch_attention(const char* operation, const Tensor& qkv, const Attention& attention, const Compute& compute) {
+void dispatch_attention(const char* operation, const Tensor& qkv, const Attention& attention,
+                        const Compute& compute) {
     if (attention.head_dim > kMostHeadDim)
-        throw Error(ErrorCategory::usage, concat("a head size of ", attention.head_dim,
-                                                 " is more than the CUDA backend's ", kMostHeadDim),
-                    {"try: more --num-attention-heads, or a smaller --kv-channels"});
+        throw Error(
+            ErrorCategory::usage,
+            concat("a head size of ", attention.head_dim, " is more than the CUDA backend's ", kMostHeadDim),
+            {"try: more --num-attention-heads, or a smaller --kv-channels"});
     dispatch(operation, qkv.type(), [&](auto zero) {
         if (attention.head_dim <= 64)
             compute(zero, std::integral_constant<int, 64 / kColumnLanes>{});
@@ -109,7 +114,8 @@ void dispatch_attention(const char* operation, const Tensor& qkv, const Attentio
 // Shared memory beyond 48 KiB has to be asked for.
 template <class Kernel>
 void allow_shared(Kernel* kernel, int bytes) {
-    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes), "shared memory of attention");
+    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
+          "shared memory of attention");
 }
 
 } // namespace trireme::backend

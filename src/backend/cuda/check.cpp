@@ -30,7 +30,8 @@ const char* remedy_for(cudaError_t status) {
     case cudaErrorMemoryAllocation:
         return "a smaller --micro-batch-size, --recompute-activations, or more GPUs";
     case cudaErrorNoKernelImageForDevice:
-        return "a build for this GPU: make ARCH=native on it, or ARCH=<its compute capability without the dot>";
+        return "a build for this GPU: make ARCH=native on it, or ARCH=<its compute capability without the "
+               "dot>";
     case cudaErrorDevicesUnavailable:
         return "a GPU that no other program holds exclusively (nvidia-smi shows the compute mode)";
     default:

@@ -1,5 +1,6 @@
-// Sums over rows for every column, in a fixed order: blocks sum chunks of rows, cut by the shape alone, into partial
-// sums, and a second kernel adds the chunks in order. Bias gradients and the weight gradients of norms are such sums.
+// Sums over rows for every column, in a fixed order: blocks sum chunks of rows, cut by the shape alone, into
+// partial sums, and a second kernel adds the chunks in order. Bias gradients and the weight gradients of
+// norms are such sums.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +25,8 @@ __device__ inline float over_row_lanes(float value, float (&lanes)[kRowLanes][kW
     return sum;
 }
 
-// partial [chunks, kSums, width]. terms(row, column, to): the addends of N columns from `column` for each sum.
+// partial [chunks, kSums, width]. terms(row, column, to): the addends of N columns from `column` for each
+// sum.
 template <int kSums, int N, class Terms>
 __global__ void column_partials_kernel(std::int64_t rows, std::int64_t width, std::int64_t rows_per_chunk,
                                        Terms terms, float* partial) {
@@ -80,7 +82,8 @@ void sum_columns(cudaStream_t stream, DeviceScratch& scratch, std::int64_t rows,
                  const Terms& terms, const ColumnTargets<kSums>& targets, GradWrite write) {
     constexpr std::int64_t kEnoughBlocks = 1024; // keep any GPU busy
     const std::int64_t across = blocks_for(width, kWarp * N);
-    std::int64_t chunks = std::max<std::int64_t>(1, std::min<std::int64_t>(kEnoughBlocks / across, blocks_for(rows, 32)));
+    std::int64_t chunks =
+        std::max<std::int64_t>(1, std::min<std::int64_t>(kEnoughBlocks / across, blocks_for(rows, 32)));
     const std::int64_t rows_per_chunk = std::max<std::int64_t>(1, (rows + chunks - 1) / chunks);
     chunks = std::max<std::int64_t>(1, (rows + rows_per_chunk - 1) / rows_per_chunk);
     float* const partial = scratch.of<float>(chunks * kSums * width);

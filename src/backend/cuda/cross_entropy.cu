@@ -1,5 +1,5 @@
-// Cross-entropy over a vocabulary of which this rank holds some rows, in the steps that ops.hpp fixes. A block takes a
-// token; the logits are read once by each step and overwritten by their gradient.
+// Cross-entropy over a vocabulary of which this rank holds some rows, in the steps that ops.hpp fixes. A
+// block takes a token; the logits are read once by each step and overwritten by their gradient.
 #include <limits>
 
 #include "backend/cuda/kernels.cuh"
@@ -25,7 +25,7 @@ template <class T, int N>
 __global__ void maximum_kernel(const T* logits, std::int64_t width, std::int64_t valid, float* maximum) {
     const std::int64_t r = blockIdx.x;
     float most = -std::numeric_limits<float>::infinity();
-    walk_row<N>(logits + r * width, valid, [&](std::int64_t, const float (&v)[N], int count) {
+    walk_row<N>(logits + r * width, valid, [&](std::int64_t, const float(&v)[N], int count) {
 #pragma unroll
         for (int j = 0; j < N; ++j)
             if (j < count)
@@ -44,7 +44,7 @@ __global__ void sums_kernel(const T* logits, std::int64_t n, std::int64_t width,
     const T* const row = logits + r * width;
     const float most = maximum[r];
     float sum = 0;
-    walk_row<N>(row, valid, [&](std::int64_t, const float (&v)[N], int count) {
+    walk_row<N>(row, valid, [&](std::int64_t, const float(&v)[N], int count) {
 #pragma unroll
         for (int j = 0; j < N; ++j)
             if (j < count)
@@ -70,16 +70,16 @@ __global__ void loss_kernel(const float* sums, const float* mask, std::int64_t n
 }
 
 template <class T, int N>
-__global__ void gradient_kernel(T* logits, std::int64_t width, std::int64_t valid, const std::int32_t* targets,
-                                std::int64_t first_row, const float* maximum, const float* sums,
-                                const float* mask, float factor) {
+__global__ void gradient_kernel(T* logits, std::int64_t width, std::int64_t valid,
+                                const std::int32_t* targets, std::int64_t first_row, const float* maximum,
+                                const float* sums, const float* mask, float factor) {
     const std::int64_t r = blockIdx.x;
     T* const row = logits + r * width;
     const float most = maximum[r];
     const float of_row = mask == nullptr ? factor : factor * mask[r];
     const float scale = of_row / sums[r];
     const std::int64_t target = targets[r] - first_row;
-    walk_row<N>(row, width, [&](std::int64_t c, float (&v)[N], int) {
+    walk_row<N>(row, width, [&](std::int64_t c, float(&v)[N], int) {
 #pragma unroll
         for (int j = 0; j < N; ++j) {
             v[j] = c + j < valid ? exponential_above<T>(v[j], most) * scale : 0;
@@ -90,13 +90,13 @@ __global__ void gradient_kernel(T* logits, std::int64_t width, std::int64_t vali
     });
 }
 
-// All at once: the row waits in shared memory between its three passes, so the logits cross the memory bus once in each
-// direction. The gradient is the one of gradient_kernel, bit for bit.
+// All at once: the row waits in shared memory between its three passes, so the logits cross the memory bus
+// once in each direction. The gradient is the one of gradient_kernel, bit for bit.
 constexpr int kRowThreads = 512, kRowWarps = kRowThreads / kWarp;
 template <class T, int N>
 __global__ void __launch_bounds__(kRowThreads, 2)
-    whole_kernel(T* logits, std::int64_t n, int width, int valid, const std::int32_t* targets, const float* mask,
-                 float factor, float* maximum, float* sums) {
+    whole_kernel(T* logits, std::int64_t n, int width, int valid, const std::int32_t* targets,
+                 const float* mask, float factor, float* maximum, float* sums) {
     extern __shared__ __align__(16) unsigned char shared[];
     T* const held = reinterpret_cast<T*>(shared);
     const std::int64_t r = blockIdx.x;
@@ -140,7 +140,8 @@ __global__ void __launch_bounds__(kRowThreads, 2)
             v[j] = c + N <= valid || c + j < valid ? exponential_above<T>(v[j], most) * scale : 0;
         store(row + c, v);
     }
-    if (known && target / N % kRowThreads == static_cast<int>(threadIdx.x)) // the thread that has just stored it
+    if (known &&
+        target / N % kRowThreads == static_cast<int>(threadIdx.x)) // the thread that has just stored it
         row[target] = narrow<T>(exponential_above<T>(widen(held[target]), most) * scale - of_row);
     if (threadIdx.x == 0) {
         maximum[r] = most;
@@ -167,7 +168,8 @@ unsigned one_each(const Tensor& logits) {
 
 } // namespace
 
-void CudaOperations::do_cross_entropy_maximum(const Tensor& logits, std::int64_t valid_columns, Tensor maximum) {
+void CudaOperations::do_cross_entropy_maximum(const Tensor& logits, std::int64_t valid_columns,
+                                              Tensor maximum) {
     for_rows("cross_entropy_maximum", logits, [&](auto zero, auto n) {
         using T = decltype(zero);
         maximum_kernel<T, n><<<one_each(logits), kThreads, 0, stream_>>>(
@@ -207,20 +209,24 @@ void CudaOperations::do_cross_entropy_gradient(Tensor logits, std::int64_t valid
 }
 
 void CudaOperations::do_cross_entropy(Tensor logits, std::int64_t valid_columns, const Tensor& targets,
-                                      const Tensor& mask, double factor, Tensor maximum, Tensor sums, Tensor loss) {
-    constexpr std::int64_t kMostShared = std::int64_t{160} << 10; // of every GPU from compute capability 8.0 on
+                                      const Tensor& mask, double factor, Tensor maximum, Tensor sums,
+                                      Tensor loss) {
+    constexpr std::int64_t kMostShared = std::int64_t{160}
+                                         << 10; // of every GPU from compute capability 8.0 on
     const std::int64_t row_bytes = columns(logits) * size_bytes(logits.type());
     if (row_bytes > kMostShared)
-        return Operations::do_cross_entropy(logits, valid_columns, targets, mask, factor, maximum, sums, loss);
+        return Operations::do_cross_entropy(logits, valid_columns, targets, mask, factor, maximum, sums,
+                                            loss);
     for_rows("cross_entropy", logits, [&](auto zero, auto n) {
         using T = decltype(zero);
         auto* const kernel = whole_kernel<T, n>;
-        check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(row_bytes)),
+        check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                   static_cast<int>(row_bytes)),
               "shared memory of cross_entropy");
         kernel<<<one_each(logits), kRowThreads, static_cast<std::size_t>(row_bytes), stream_>>>(
-            writable<T>(logits), rows(logits), static_cast<int>(columns(logits)), static_cast<int>(valid_columns),
-            data<std::int32_t>(targets), data<float>(mask), static_cast<float>(factor), writable<float>(maximum),
-            writable<float>(sums));
+            writable<T>(logits), rows(logits), static_cast<int>(columns(logits)),
+            static_cast<int>(valid_columns), data<std::int32_t>(targets), data<float>(mask),
+            static_cast<float>(factor), writable<float>(maximum), writable<float>(sums));
     });
     do_cross_entropy_loss(sums, mask, loss);
 }

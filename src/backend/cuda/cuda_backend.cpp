@@ -1,4 +1,5 @@
-// One GPU: its memory, streams by role, events in a ring, and copies. The host waits only where backend.hpp says so.
+// One GPU: its memory, streams by role, events in a ring, and copies. The host waits only where backend.hpp
+// says so.
 #include "backend/cuda/cuda_backend.hpp"
 
 #include "backend/cuda/check.hpp"
@@ -10,9 +11,10 @@ namespace {
 
 void require_equal_bytes(const Tensor& from, const Tensor& to) {
     if (from.bytes() != to.bytes())
-        throw Error(ErrorCategory::internal, "copy between host and device: the sizes differ",
-                    {concat("from ", from.shape().text(), " ", name(from.type()), ", ", from.bytes(), " bytes"),
-                     concat("to ", to.shape().text(), " ", name(to.type()), ", ", to.bytes(), " bytes")});
+        throw Error(
+            ErrorCategory::internal, "copy between host and device: the sizes differ",
+            {concat("from ", from.shape().text(), " ", name(from.type()), ", ", from.bytes(), " bytes"),
+             concat("to ", to.shape().text(), " ", name(to.type()), ", ", to.bytes(), " bytes")});
 }
 
 } // namespace
@@ -49,8 +51,8 @@ void* CudaBackend::allocate(std::int64_t bytes) {
             free = total = 0;
         throw Error(ErrorCategory::device, concat("GPU ", device_, " has no ", show_bytes(bytes), " left"),
                     {concat("free: ", show_bytes(static_cast<std::int64_t>(free)), " of ",
-                            show_bytes(static_cast<std::int64_t>(total)), ", taken by this rank so far: ",
-                            show_bytes(allocated_bytes_)),
+                            show_bytes(static_cast<std::int64_t>(total)),
+                            ", taken by this rank so far: ", show_bytes(allocated_bytes_)),
                      concat("CUDA says: ", cudaGetErrorString(status)),
                      "try: a smaller --micro-batch-size, --recompute-activations, or more GPUs"});
     }
@@ -92,7 +94,8 @@ Event CudaBackend::record(StreamRole role) {
 
 void CudaBackend::wait(StreamRole role, Event event) {
     if (event.index >= 0)
-        check(cudaStreamWaitEvent(stream(role), events_[static_cast<std::size_t>(event.index)], 0), "wait for an event");
+        check(cudaStreamWaitEvent(stream(role), events_[static_cast<std::size_t>(event.index)], 0),
+              "wait for an event");
 }
 
 void CudaBackend::synchronize(StreamRole role) {
@@ -104,8 +107,8 @@ void CudaBackend::copy_to_host(const Tensor& from, Tensor to) {
     if (from.bytes() == 0)
         return;
     const cudaStream_t compute = stream(StreamRole::compute);
-    check(cudaMemcpyAsync(to.data(), from.data(), static_cast<std::size_t>(from.bytes()), cudaMemcpyDeviceToHost,
-                          compute),
+    check(cudaMemcpyAsync(to.data(), from.data(), static_cast<std::size_t>(from.bytes()),
+                          cudaMemcpyDeviceToHost, compute),
           "copy to the host");
     check(cudaStreamSynchronize(compute), "copy to the host");
 }

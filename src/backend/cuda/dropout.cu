@@ -74,8 +74,8 @@ void launch(cudaStream_t stream, const char* operation, const Tensor& x, const T
         dispatch_packs<T>(fits_packs<T>(width, x, bias, residual, out), [&](auto n) {
             const std::int64_t packs = x.elements() / n;
             dropout_kernel<T, n><<<blocks_for(packs, kThreads), kThreads, 0, stream>>>(
-                data<T>(x), data<T>(bias), data<T>(residual), DeviceDropout(dropout), packs, x.shape()[1], width,
-                writable<T>(out));
+                data<T>(x), data<T>(bias), data<T>(residual), DeviceDropout(dropout), packs, x.shape()[1],
+                width, writable<T>(out));
             check_launch(operation);
         });
     });

@@ -1,5 +1,6 @@
-// Token and position embeddings. The gradient of the token table sorts the tokens (a stable sort: equal tokens keep
-// their order) and lets one block add up each run of equal tokens, so the sums have a fixed order without atomics.
+// Token and position embeddings. The gradient of the token table sorts the tokens (a stable sort: equal
+// tokens keep their order) and lets one block add up each run of equal tokens, so the sums have a fixed order
+// without atomics.
 #include <cub/device/device_radix_sort.cuh>
 
 #include "backend/cuda/kernels.cuh"
@@ -23,7 +24,8 @@ __global__ void gather_kernel(const std::int32_t* tokens, const T* table, std::i
     store(out + i, v);
 }
 
-// positions may be null: then token r = t * batch + b has row t. A position outside the table leaves NaN behind.
+// positions may be null: then token r = t * batch + b has row t. A position outside the table leaves NaN
+// behind.
 template <class T, int N>
 __global__ void add_positions_kernel(const T* table, std::int64_t table_rows, const std::int32_t* positions,
                                      std::int64_t width, std::int64_t batch, std::int64_t packs, T* x) {
@@ -46,9 +48,11 @@ __global__ void add_positions_kernel(const T* table, std::int64_t table_rows, co
     store(x + i, v);
 }
 
-// Adds to `row` the rows first, first + 1 ... count of them, given by index(k), of grad [*, width]; the block's columns.
+// Adds to `row` the rows first, first + 1 ... count of them, given by index(k), of grad [*, width]; the
+// block's columns.
 template <int N, class T, class Index>
-__device__ void add_rows(const T* grad, std::int64_t width, std::int64_t count, const Index& index, float* row) {
+__device__ void add_rows(const T* grad, std::int64_t width, std::int64_t count, const Index& index,
+                         float* row) {
     __shared__ float lanes[kRowLanes][kWarp];
     const std::int64_t column = (static_cast<std::int64_t>(blockIdx.y) * kWarp + threadIdx.x) * N;
     float sums[N] = {};
@@ -140,12 +144,13 @@ void CudaOperations::do_embedding_weight_gradient(const Tensor& tokens, const Te
         ++bits;
     std::size_t sort_bytes = 0;
     const std::int32_t* const none = nullptr;
-    check(cub::DeviceRadixSort::SortPairs(nullptr, sort_bytes, none, static_cast<std::int32_t*>(nullptr), none,
-                                          static_cast<std::int32_t*>(nullptr), count, 0, bits, stream_),
+    check(cub::DeviceRadixSort::SortPairs(nullptr, sort_bytes, none, static_cast<std::int32_t*>(nullptr),
+                                          none, static_cast<std::int32_t*>(nullptr), count, 0, bits, stream_),
           "size of the sort of tokens");
     const std::int64_t stride = (count + 63) / 64 * 64;
     auto* const keys = scratch_.of<std::int32_t>(4 * stride + static_cast<std::int64_t>(sort_bytes + 3) / 4);
-    std::int32_t *const sorted = keys + stride, *const order = sorted + stride, *const by_key = order + stride;
+    std::int32_t *const sorted = keys + stride, *const order = sorted + stride,
+                        *const by_key = order + stride;
     keys_kernel<<<blocks_for(count, kThreads), kThreads, 0, stream_>>>(data<std::int32_t>(tokens), first_row,
                                                                        table_rows, count, keys, order);
     check_launch("keys of tokens");
@@ -156,10 +161,9 @@ void CudaOperations::do_embedding_weight_gradient(const Tensor& tokens, const Te
         using T = decltype(zero);
         const std::int64_t width = columns(grad_out);
         dispatch_packs<T>(fits_packs<T>(width, grad_out), [&](auto n) {
-            run_sums_kernel<T, n>
-                <<<dim3(static_cast<unsigned>(count), blocks_for(width, kWarp * n)), dim3(kWarp, kRowLanes), 0,
-                   stream_>>>(sorted, by_key, count, table_rows, data<T>(grad_out), width,
-                              writable<float>(grad_table));
+            run_sums_kernel<T, n><<<dim3(static_cast<unsigned>(count), blocks_for(width, kWarp * n)),
+                                    dim3(kWarp, kRowLanes), 0, stream_>>>(
+                sorted, by_key, count, table_rows, data<T>(grad_out), width, writable<float>(grad_table));
             check_launch("embedding_weight_gradient");
         });
     });
@@ -213,9 +217,9 @@ void CudaOperations::do_position_weight_gradient(const Tensor& grad_out, std::in
         dispatch_packs<T>(fits_packs<T>(width, grad_out), [&](auto n) {
             position_sums_kernel<T, n>
                 <<<dim3(static_cast<unsigned>(grad_out.shape()[0]), blocks_for(width, kWarp * n)),
-                   dim3(kWarp, kRowLanes), 0, stream_>>>(
-                    data<T>(grad_out), grad_out.shape()[1], width,
-                    writable<float>(grad_table) + first_position * width);
+                   dim3(kWarp, kRowLanes), 0, stream_>>>(data<T>(grad_out), grad_out.shape()[1], width,
+                                                         writable<float>(grad_table) +
+                                                             first_position * width);
             check_launch("position_weight_gradient");
         });
     });

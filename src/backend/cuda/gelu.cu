@@ -7,7 +7,8 @@ namespace {
 
 constexpr float kRoot2OverPi = 0.79788456080286535588f, kCubic = 0.044715f;
 
-// 1 + tanh u = 2 s with s = 1 / (1 + e^(-2 u)); s and s (1 - s) keep their digits at both ends, and nothing overflows.
+// 1 + tanh u = 2 s with s = 1 / (1 + e^(-2 u)); s and s (1 - s) keep their digits at both ends, and nothing
+// overflows.
 template <class T>
 __device__ void sigmoid(float twice_u, float& s, float& slope) {
     const float e = exponential<T>(-fabsf(twice_u)), larger = 1 / (1 + e);
@@ -59,8 +60,8 @@ void CudaOperations::do_gelu_forward(const Tensor& x, Tensor y) {
         using T = decltype(zero);
         dispatch_packs<T>(fits_packs<T>(x.elements(), x, y), [&](auto n) {
             const std::int64_t packs = x.elements() / n;
-            gelu_kernel<T, n><<<blocks_for(packs, kThreads), kThreads, 0, stream_>>>(data<T>(x), writable<T>(y),
-                                                                                      packs);
+            gelu_kernel<T, n>
+                <<<blocks_for(packs, kThreads), kThreads, 0, stream_>>>(data<T>(x), writable<T>(y), packs);
             check_launch("gelu_forward");
         });
     });

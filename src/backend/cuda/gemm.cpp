@@ -1,11 +1,11 @@
-// cuBLASLt speaks of column-major matrices. A row-major matrix is its transpose there, so C = A B is asked for as
-// C^T = B^T A^T: the operands change places and nothing is moved. Worked example: y [n, out] = x [n, in] W^T with
-// W [out, in]: C^T is out x n, first operand W as in x out and transposed, second x as in x n.
+// cuBLASLt speaks of column-major matrices. A row-major matrix is its transpose there, so C = A B is asked
+// for as C^T = B^T A^T: the operands change places and nothing is moved. Worked example: y [n, out] = x [n,
+// in] W^T with W [out, in]: C^T is out x n, first operand W as in x out and transposed, second x as in x n.
 #include "backend/cuda/gemm.hpp"
 
 #include <algorithm>
-#include <sstream>
 #include <array>
+#include <sstream>
 
 #include "backend/cuda/check.hpp"
 
@@ -18,7 +18,8 @@ cudaDataType_t cuda_type(DType type) {
     if (type == DType::f32)
         return CUDA_R_32F;
     throw Error(ErrorCategory::usage,
-                concat("matrix products of ", name(type), " are not in the CUDA backend, which computes bf16 and fp32"),
+                concat("matrix products of ", name(type),
+                       " are not in the CUDA backend, which computes bf16 and fp32"),
                 {"try: --bf16 or --params-dtype fp32, or --device cpu for fp64"});
 }
 
@@ -32,7 +33,8 @@ void set(cublasLtMatmulDesc_t product, cublasLtMatmulDescAttributes_t attribute,
     check(cublasLtMatmulDescSetAttribute(product, attribute, &value, sizeof value), "attribute of a product");
 }
 template <class Value>
-void set(cublasLtMatmulPreference_t preference, cublasLtMatmulPreferenceAttributes_t attribute, const Value& value) {
+void set(cublasLtMatmulPreference_t preference, cublasLtMatmulPreferenceAttributes_t attribute,
+         const Value& value) {
     check(cublasLtMatmulPreferenceSetAttribute(preference, attribute, &value, sizeof value),
           "preference for a product");
 }
@@ -69,7 +71,8 @@ struct TimedEvent {
 };
 
 cublasLtEpilogue_t epilogue_of(const Product& p) {
-    TRIREME_ASSERT(p.epilogue == Epilogue::none || !p.bias.defined(), "a product with a bias and a GELU's gradient");
+    TRIREME_ASSERT(p.epilogue == Epilogue::none || !p.bias.defined(),
+                   "a product with a bias and a GELU's gradient");
     if (p.epilogue == Epilogue::gelu_gradient)
         return CUBLASLT_EPILOGUE_DGELU;
     return p.bias.defined() ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
@@ -112,7 +115,8 @@ Gemm::Key Gemm::key_of(const Product& p) {
 void Gemm::make_plan(const Product& p, Plan& plan, const Key& key) {
     if (handle_ == nullptr)
         check(cublasLtCreate(&handle_), "start of cuBLASLt");
-    check(cublasLtMatmulDescCreate(&plan.product, CUBLAS_COMPUTE_32F, CUDA_R_32F), "description of a product");
+    check(cublasLtMatmulDescCreate(&plan.product, CUBLAS_COMPUTE_32F, CUDA_R_32F),
+          "description of a product");
     set(plan.product, CUBLASLT_MATMUL_DESC_TRANSA, operation(p.transpose_b));
     set(plan.product, CUBLASLT_MATMUL_DESC_TRANSB, operation(p.transpose_a));
     set(plan.product, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(p));
@@ -137,9 +141,11 @@ void Gemm::make_plan(const Product& p, Plan& plan, const Key& key) {
 }
 
 // What the heuristic names, best guess first.
-std::vector<cublasLtMatmulAlgo_t> Gemm::algorithms(const Plan& plan, const Key& key, const Product& p, int most) {
+std::vector<cublasLtMatmulAlgo_t> Gemm::algorithms(const Plan& plan, const Key& key, const Product& p,
+                                                   int most) {
     const Preference preference;
-    set(preference.handle, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<std::uint64_t>(kWorkspaceBytes));
+    set(preference.handle, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
+        static_cast<std::uint64_t>(kWorkspaceBytes));
     // Of the ways to split the summed axis only those that add the parts in a fixed order.
     set(preference.handle, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
         static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
@@ -153,8 +159,8 @@ std::vector<cublasLtMatmulAlgo_t> Gemm::algorithms(const Plan& plan, const Key& 
 
     std::vector<cublasLtMatmulHeuristicResult_t> found(static_cast<std::size_t>(most));
     int count = 0;
-    const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(handle_, plan.product, plan.a, plan.b, plan.c, plan.c,
-                                                                 preference.handle, most, found.data(), &count);
+    const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
+        handle_, plan.product, plan.a, plan.b, plan.c, plan.c, preference.handle, most, found.data(), &count);
     if (status != CUBLAS_STATUS_SUCCESS || count == 0)
         throw Error(ErrorCategory::device, "cuBLASLt knows no algorithm for a matrix product",
                     {concat("[", p.m, ", ", p.k, "] x [", p.k, ", ", p.n, "] of ", name(p.a.type()), " into ",
@@ -169,14 +175,16 @@ std::vector<cublasLtMatmulAlgo_t> Gemm::algorithms(const Plan& plan, const Key& 
 
 void Gemm::run(const Product& p, const Plan& plan, const cublasLtMatmulAlgo_t& algorithm) {
     const float alpha = 1;
-    check(cublasLtMatmul(handle_, plan.product, &alpha, p.b.data(), plan.a, p.a.data(), plan.b, &p.beta, p.c.data(),
-                         plan.c, p.c.data(), plan.c, &algorithm, workspace_.reserve(kWorkspaceBytes),
-                         static_cast<std::size_t>(kWorkspaceBytes), stream_),
+    check(cublasLtMatmul(handle_, plan.product, &alpha, p.b.data(), plan.a, p.a.data(), plan.b, &p.beta,
+                         p.c.data(), plan.c, p.c.data(), plan.c, &algorithm,
+                         workspace_.reserve(kWorkspaceBytes), static_cast<std::size_t>(kWorkspaceBytes),
+                         stream_),
           "matrix product");
 }
 
-// Candidates take turns, so that a clock that slows down under load slows all alike; the median of each counts. The heuristic's
-// first guess stays unless another is clearly faster: so noise seldom changes the choice.
+// Candidates take turns, so that a clock that slows down under load slows all alike; the median of each
+// counts. The heuristic's first guess stays unless another is clearly faster: so noise seldom changes the
+// choice.
 void Gemm::time_algorithms(const Product& p, Plan& plan, const Key& key) {
     constexpr int kCandidates = 12, kRounds = 7;
     constexpr float kClearly = 0.98F;

@@ -1,6 +1,7 @@
-// Matrix products by cuBLASLt. The algorithm for each shape is chosen once and remembered: the heuristic's first, or, while
-// tuning, the fastest of those that it names, timed on the real operands. Choices go out and in as text, so that all ranks
-// and a resumed run use the same. Sums are never split over atomics. The workspace has a fixed size.
+// Matrix products by cuBLASLt. The algorithm for each shape is chosen once and remembered: the heuristic's
+// first, or, while tuning, the fastest of those that it names, timed on the real operands. Choices go out and
+// in as text, so that all ranks and a resumed run use the same. Sums are never split over atomics. The
+// workspace has a fixed size.
 #pragma once
 
 #include <array>
@@ -18,7 +19,8 @@
 namespace trireme::backend {
 
 enum class Transposed : std::uint8_t { no, yes };
-// What happens to a result before it is stored. gelu_gradient: it is multiplied by the derivative of GELU at aux [m, n].
+// What happens to a result before it is stored. gelu_gradient: it is multiplied by the derivative of GELU at
+// aux [m, n].
 enum class Epilogue : std::uint8_t { none, gelu_gradient };
 enum class Tuning : std::uint8_t { off, on };
 
@@ -44,15 +46,16 @@ class Gemm {
 
     void multiply(const Product& product);
 
-    // While on, products of shapes that have not been timed are computed many times over: results are worth nothing.
+    // While on, products of shapes that have not been timed are computed many times over: results are worth
+    // nothing.
     void set_tuning(Tuning tuning) { tuning_ = tuning; }
     // One line a shape that was timed. use_choices takes such lines; later ones win.
     std::string choices() const;
     void use_choices(std::string_view lines);
 
   private:
-    // All that the choice of an algorithm depends on: sizes, transposes, types, bias or not, beta or not, epilogue, and the
-    // alignments of a, b, c, bias and aux in bytes.
+    // All that the choice of an algorithm depends on: sizes, transposes, types, bias or not, beta or not,
+    // epilogue, and the alignments of a, b, c, bias and aux in bytes.
     static constexpr std::size_t kAlignments = 10; // where they begin
     using Key = std::array<std::int64_t, kAlignments + 5>;
     struct Plan {
@@ -64,7 +67,8 @@ class Gemm {
     };
     static Key key_of(const Product& product);
     void make_plan(const Product& product, Plan& plan, const Key& key);
-    std::vector<cublasLtMatmulAlgo_t> algorithms(const Plan& plan, const Key& key, const Product& product, int most);
+    std::vector<cublasLtMatmulAlgo_t> algorithms(const Plan& plan, const Key& key, const Product& product,
+                                                 int most);
     void run(const Product& product, const Plan& plan, const cublasLtMatmulAlgo_t& algorithm);
     void time_algorithms(const Product& product, Plan& plan, const Key& key);
 

@@ -1,5 +1,5 @@
-// What the kernels share: float and bf16 loaded as float in packs of 16 bytes, sums over warps and blocks in a fixed
-// order, and the choice of a kernel by element type and by alignment. Sums never use atomics.
+// What the kernels share: float and bf16 loaded as float in packs of 16 bytes, sums over warps and blocks in
+// a fixed order, and the choice of a kernel by element type and by alignment. Sums never use atomics.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,8 @@ using bf16 = __nv_bfloat16;
 inline constexpr int kWarp = 32;
 inline constexpr int kThreads = 256; // of most kernels
 
-// --- device ---------------------------------------------------------------------------------------------------------
+// --- device
+// ---------------------------------------------------------------------------------------------------------
 template <class T>
 __device__ inline float widen(T value) {
     if constexpr (std::is_same_v<T, bf16>)
@@ -73,8 +74,8 @@ __device__ inline float exponential(float x) {
         return expf(x);
 }
 
-// e^(x - base): one multiplication and one exponential of 2 in bf16's case. The rounding of base * log2(e) is a common factor
-// of a row and leaves quotients alone.
+// e^(x - base): one multiplication and one exponential of 2 in bf16's case. The rounding of base * log2(e) is
+// a common factor of a row and leaves quotients alone.
 template <class T>
 __device__ inline float exponential_above(float x, float base) {
     if constexpr (std::is_same_v<T, bf16>) {
@@ -106,8 +107,8 @@ __device__ inline T over_warp(T value, Combine combine) {
     return value;
 }
 
-// Over kWarps consecutive warps of a block of kThreads; all threads of the group get the result. kWarps is 1 or the whole
-// block (then every thread must come here).
+// Over kWarps consecutive warps of a block of kThreads; all threads of the group get the result. kWarps is 1
+// or the whole block (then every thread must come here).
 template <int kWarps, class T, class Combine>
 __device__ inline T over_group(T value, Combine combine) {
     value = over_warp(value, combine);
@@ -124,7 +125,8 @@ __device__ inline T over_group(T value, Combine combine) {
     return value;
 }
 
-// --- host -----------------------------------------------------------------------------------------------------------
+// --- host
+// -----------------------------------------------------------------------------------------------------------
 template <class T>
 const T* data(const Tensor& tensor) {
     return static_cast<const T*>(tensor.data());
@@ -141,9 +143,10 @@ inline std::int64_t rows(const Tensor& tensor) {
 }
 
 [[noreturn]] inline void refuse_type(const char* operation, DType type) {
-    throw Error(ErrorCategory::usage,
-                concat(operation, " on ", name(type), " is not in the CUDA backend, which computes bf16 and fp32"),
-                {"try: --bf16 or --params-dtype fp32, or --device cpu for fp64"});
+    throw Error(
+        ErrorCategory::usage,
+        concat(operation, " on ", name(type), " is not in the CUDA backend, which computes bf16 and fp32"),
+        {"try: --bf16 or --params-dtype fp32, or --device cpu for fp64"});
 }
 
 // compute(zero of the element type)
@@ -165,7 +168,8 @@ void dispatch_stored(const char* operation, DType type, const Compute& compute) 
         dispatch(operation, type, compute);
 }
 
-// Whether rows of `width` elements of T can be walked in packs of 16 bytes in all tensors (undefined ones do not count).
+// Whether rows of `width` elements of T can be walked in packs of 16 bytes in all tensors (undefined ones do
+// not count).
 template <class T, class... Tensors>
 bool fits_packs(std::int64_t width, const Tensors&... tensors) {
     const auto aligned = [](const Tensor& tensor) {

@@ -1,5 +1,5 @@
-// Layer norm, y = (x - mean) * rstd * weight + bias, in fp32 whatever the storage; the variance from the differences to
-// the mean (no cancellation).
+// Layer norm, y = (x - mean) * rstd * weight + bias, in fp32 whatever the storage; the variance from the
+// differences to the mean (no cancellation).
 #include "backend/cuda/column_sums.cuh"
 #include "backend/cuda/norm_rows.cuh"
 #include "backend/cuda/operations.hpp"
@@ -9,21 +9,21 @@ namespace {
 
 template <class T, int N, int kWarps>
 __global__ void __launch_bounds__(kThreads)
-    forward_kernel(const T* x, const T* weight, const T* bias, float epsilon, std::int64_t rows, std::int64_t width, T* y,
-                   float* mean, float* rstd) {
+    forward_kernel(const T* x, const T* weight, const T* bias, float epsilon, std::int64_t rows,
+                   std::int64_t width, T* y, float* mean, float* rstd) {
     const std::int64_t row = row_of_group<kWarps>();
     if (row >= rows)
         return;
     const HeldRow<T, N, kWarp * kWarps> values(x + row * width, width);
     float sum = 0;
-    walk(values, [&](int, const float (&v)[N]) {
+    walk(values, [&](int, const float(&v)[N]) {
 #pragma unroll
         for (int j = 0; j < N; ++j)
             sum += v[j];
     });
     const float m = over_group<kWarps>(sum, Sum{}) / static_cast<float>(width);
     float squares = 0;
-    walk(values, [&](int, const float (&v)[N]) {
+    walk(values, [&](int, const float(&v)[N]) {
 #pragma unroll
         for (int j = 0; j < N; ++j)
             squares += (v[j] - m) * (v[j] - m);
@@ -34,7 +34,7 @@ __global__ void __launch_bounds__(kThreads)
         mean[row] = m;
         rstd[row] = s;
     }
-    walk(values, [&](int c, const float (&v)[N]) {
+    walk(values, [&](int c, const float(&v)[N]) {
         float w[N], out[N];
         load(bias + c, out);
         load(weight + c, w);
@@ -46,7 +46,8 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 // With g = grad_y * weight and xhat = (x - mean) * rstd:
-// grad_x = rstd * (g - mean of g - xhat * mean of (g * xhat)), added to `before` (grad_x itself or, if written, anything).
+// grad_x = rstd * (g - mean of g - xhat * mean of (g * xhat)), added to `before` (grad_x itself or, if
+// written, anything).
 template <class T, int N, int kWarps, GradWrite kWrite>
 __global__ void __launch_bounds__(kThreads)
     input_gradient_kernel(const T* grad_y, const T* x, const T* weight, const float* mean, const float* rstd,
@@ -59,7 +60,7 @@ __global__ void __launch_bounds__(kThreads)
     const Row before((kWrite == GradWrite::accumulate ? grad_x : grad_y) + row * width, width);
     const float m = mean[row], s = rstd[row];
     float sum_g = 0, sum_product = 0;
-    walk(grad, value, [&](int c, const float (&g)[N], const float (&v)[N]) {
+    walk(grad, value, [&](int c, const float(&g)[N], const float(&v)[N]) {
         float w[N];
         load(weight + c, w);
 #pragma unroll
@@ -71,7 +72,7 @@ __global__ void __launch_bounds__(kThreads)
     });
     const float mean_g = over_group<kWarps>(sum_g, Sum{}) / static_cast<float>(width);
     const float mean_product = over_group<kWarps>(sum_product, Sum{}) / static_cast<float>(width);
-    walk(grad, value, before, [&](int c, const float (&g)[N], const float (&v)[N], const float (&old)[N]) {
+    walk(grad, value, before, [&](int c, const float(&g)[N], const float(&v)[N], const float(&old)[N]) {
         float w[N], out[N];
         load(weight + c, w);
 #pragma unroll
@@ -133,8 +134,8 @@ void CudaOperations::do_layer_norm_input_gradient(const Tensor& grad_y, const Te
                                          ? input_gradient_kernel<T, n, warps, GradWrite::accumulate>
                                          : input_gradient_kernel<T, n, warps, GradWrite::overwrite>;
                 kernel<<<blocks_for_rows(rows(x), warps), kThreads, 0, stream_>>>(
-                    data<T>(grad_y), data<T>(x), data<T>(weight), data<float>(mean), data<float>(rstd), rows(x), width,
-                    writable<T>(grad_x));
+                    data<T>(grad_y), data<T>(x), data<T>(weight), data<float>(mean), data<float>(rstd),
+                    rows(x), width, writable<T>(grad_x));
                 check_launch("layer_norm_input_gradient");
             });
         });

@@ -1,5 +1,5 @@
-// y = x W^T + bias and its gradients as matrix products; the bias is added by the product's epilogue, and weight
-// gradients are added to fp32 by its beta.
+// y = x W^T + bias and its gradients as matrix products; the bias is added by the product's epilogue, and
+// weight gradients are added to fp32 by its beta.
 #include "backend/cuda/operations.hpp"
 
 namespace trireme::backend {
@@ -35,10 +35,11 @@ void CudaOperations::do_linear_input_gradient(const Tensor& grad_y, const Tensor
     gemm_.multiply(product);
 }
 
-// By the product's epilogue, which saves two passes over the gradient. The forward pass has no such override: with two results
-// to store the epilogue was slower than a kernel of its own (H200: 0.69 against 0.66 ms at 65536 x 3072 x 768).
-void CudaOperations::do_linear_gelu_input_gradient(const Tensor& grad_y, const Tensor& weight, const Tensor& inner,
-                                                   Tensor grad_inner) {
+// By the product's epilogue, which saves two passes over the gradient. The forward pass has no such override:
+// with two results to store the epilogue was slower than a kernel of its own (H200: 0.69 against 0.66 ms at
+// 65536 x 3072 x 768).
+void CudaOperations::do_linear_gelu_input_gradient(const Tensor& grad_y, const Tensor& weight,
+                                                   const Tensor& inner, Tensor grad_inner) {
     const bool fits = inner.type() == DType::bf16 && columns(inner) % 8 == 0 &&
                       reinterpret_cast<std::uintptr_t>(inner.data()) % 16 == 0;
     if (!fits)

@@ -1,6 +1,6 @@
-// How the norms walk over rows: a row belongs to one warp, or to a whole block if it is long. The first packs of a row are
-// held in registers as they are stored (bf16 stays bf16), so all loads of a row are in flight at once and nothing is read
-// twice; what does not fit is loaded again on each walk.
+// How the norms walk over rows: a row belongs to one warp, or to a whole block if it is long. The first packs
+// of a row are held in registers as they are stored (bf16 stays bf16), so all loads of a row are in flight at
+// once and nothing is read twice; what does not fit is loaded again on each walk.
 #pragma once
 
 #include "backend/cuda/kernels.cuh"
@@ -20,11 +20,19 @@ class HeldRow {
             if (lane_ + k * kGroup < packs_)
                 held_[k] = reinterpret_cast<const Pack<T, N>*>(row)[lane_ + k * kGroup];
     }
-    __device__ int packs() const { return packs_; }
-    __device__ int lane() const { return lane_; }
+    __device__ int packs() const {
+        return packs_;
+    }
+    __device__ int lane() const {
+        return lane_;
+    }
     // Pack k of this thread as floats: k < kHeldPacks and a constant after unrolling, or any later one.
-    __device__ void held(int k, float (&to)[N]) const { widen_pack(held_[k], to); }
-    __device__ void later(int pack, float (&to)[N]) const { load(row_ + static_cast<std::int64_t>(pack) * N, to); }
+    __device__ void held(int k, float (&to)[N]) const {
+        widen_pack(held_[k], to);
+    }
+    __device__ void later(int pack, float (&to)[N]) const {
+        load(row_ + static_cast<std::int64_t>(pack) * N, to);
+    }
 
   private:
     static __device__ void widen_pack(const Pack<T, N>& pack, float (&to)[N]) {
@@ -73,8 +81,8 @@ __device__ void walk(const HeldRow<T, N, kGroup>& a, const HeldRow<T, N, kGroup>
 }
 // The same with a third row, which may be written meanwhile at the places visited.
 template <class T, int N, int kGroup, class Visit>
-__device__ void walk(const HeldRow<T, N, kGroup>& a, const HeldRow<T, N, kGroup>& b, const HeldRow<T, N, kGroup>& c,
-                     const Visit& visit) {
+__device__ void walk(const HeldRow<T, N, kGroup>& a, const HeldRow<T, N, kGroup>& b,
+                     const HeldRow<T, N, kGroup>& c, const Visit& visit) {
 #pragma unroll
     for (int k = 0; k < kHeldPacks; ++k)
         if (a.lane() + k * kGroup < a.packs()) {
@@ -95,7 +103,8 @@ __device__ void walk(const HeldRow<T, N, kGroup>& a, const HeldRow<T, N, kGroup>
 
 template <int kWarps>
 __device__ std::int64_t row_of_group() {
-    return static_cast<std::int64_t>(blockIdx.x) * (kThreads / kWarp / kWarps) + threadIdx.x / (kWarp * kWarps);
+    return static_cast<std::int64_t>(blockIdx.x) * (kThreads / kWarp / kWarps) +
+           threadIdx.x / (kWarp * kWarps);
 }
 
 // compute(warps of a row): one for rows that a warp holds, else the whole block.

@@ -1,5 +1,6 @@
-// CUDA's overrides of ops.hpp on one stream; each family of operations stands in the file named after it. bf16 and fp32
-// activations; main gradients, statistics and every sum in fp32 (the norm in fp64). Everything is enqueued, nothing waits.
+// CUDA's overrides of ops.hpp on one stream; each family of operations stands in the file named after it.
+// bf16 and fp32 activations; main gradients, statistics and every sum in fp32 (the norm in fp64). Everything
+// is enqueued, nothing waits.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -87,8 +88,9 @@ class CudaOperations final : public Operations {
     void do_cross_entropy_gradient(Tensor logits, std::int64_t valid_columns, const Tensor& targets,
                                    std::int64_t first_row, const Tensor& maximum, const Tensor& sums,
                                    const Tensor& mask, double factor) override;
-    void do_cross_entropy(Tensor logits, std::int64_t valid_columns, const Tensor& targets, const Tensor& mask,
-                          double factor, Tensor maximum, Tensor sums, Tensor loss) override;
+    void do_cross_entropy(Tensor logits, std::int64_t valid_columns, const Tensor& targets,
+                          const Tensor& mask, double factor, Tensor maximum, Tensor sums,
+                          Tensor loss) override;
     // optimizer.cu
     void do_sum_of_squares(const Tensor& x, Tensor result, GradWrite write) override;
     void do_adam_update(Tensor master, const Tensor& gradient, Tensor moment1, Tensor moment2, Tensor weights,

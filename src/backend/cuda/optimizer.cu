@@ -57,8 +57,8 @@ __global__ void adam_kernel(std::int64_t packs, AdamConstants k, const double* f
         g[j] *= by;
         m[j] = k.beta1 * m[j] + k.rest1 * g[j];
         v[j] = k.beta2 * v[j] + k.rest2 * g[j] * g[j];
-        w[j] -= k.learning_rate * ((m[j] / k.correction1) / (sqrtf(v[j] / k.correction2) + k.epsilon) +
-                                   k.decay * w[j]);
+        w[j] -= k.learning_rate *
+                ((m[j] / k.correction1) / (sqrtf(v[j] / k.correction2) + k.epsilon) + k.decay * w[j]);
     }
     store(moment1 + i, m);
     store(moment2 + i, v);
@@ -72,8 +72,8 @@ __global__ void adam_kernel(std::int64_t packs, AdamConstants k, const double* f
 void CudaOperations::do_sum_of_squares(const Tensor& x, Tensor result, GradWrite write) {
     dispatch_stored("sum_of_squares", x.type(), [&](auto zero) {
         using T = decltype(zero);
-        const auto blocks = static_cast<int>(
-            std::max<std::int64_t>(1, std::min<std::int64_t>(kSquaresBlocks, blocks_for(x.elements(), 4 * kThreads))));
+        const auto blocks = static_cast<int>(std::max<std::int64_t>(
+            1, std::min<std::int64_t>(kSquaresBlocks, blocks_for(x.elements(), 4 * kThreads))));
         double* const partial = scratch_.of<double>(blocks);
         squares_kernel<<<static_cast<unsigned>(blocks), kThreads, 0, stream_>>>(data<T>(x), x.elements(),
                                                                                 partial);
@@ -101,15 +101,14 @@ void CudaOperations::do_adam_update(Tensor master, const Tensor& gradient, Tenso
                                   static_cast<float>(adam.weight_decay)};
     dispatch("adam_update", weights.defined() ? weights.type() : DType::f32, [&](auto zero) {
         using W = decltype(zero);
-        dispatch_packs<float>(fits_packs<W>(master.elements(), master, gradient, moment1, moment2, weights),
-                              [&](auto n) {
-                                  const std::int64_t packs = master.elements() / n;
-                                  adam_kernel<W, n><<<blocks_for(packs, kThreads), kThreads, 0, stream_>>>(
-                                      packs, constants, data<double>(factor), writable<float>(master),
-                                      data<float>(gradient), writable<float>(moment1),
-                                      writable<float>(moment2), writable<W>(weights));
-                                  check_launch("adam_update");
-                              });
+        dispatch_packs<float>(
+            fits_packs<W>(master.elements(), master, gradient, moment1, moment2, weights), [&](auto n) {
+                const std::int64_t packs = master.elements() / n;
+                adam_kernel<W, n><<<blocks_for(packs, kThreads), kThreads, 0, stream_>>>(
+                    packs, constants, data<double>(factor), writable<float>(master), data<float>(gradient),
+                    writable<float>(moment1), writable<float>(moment2), writable<W>(weights));
+                check_launch("adam_update");
+            });
     });
 }
 

@@ -22,19 +22,21 @@ struct DeviceDropout {
         : active(dropout.probability > 0), factor(static_cast<float>(1 / (1 - dropout.probability))),
           threshold(static_cast<std::uint64_t>(std::llround(0x1.0p32 * (1 - dropout.probability)))),
           first_sample(static_cast<std::uint64_t>(dropout.first_sample)),
-          counter2(static_cast<std::uint32_t>(dropout.site) << 28 |
-                   static_cast<std::uint32_t>(dropout.layer) << 16),
+          counter2(static_cast<std::uint32_t>(dropout.site) << 28 | static_cast<std::uint32_t>(dropout.layer)
+                                                                        << 16),
           first_position(static_cast<std::uint32_t>(dropout.first_position)) {
         const PhiloxKey key = philox_key(dropout.seed, RandomDomain::dropout);
         key0 = key[0];
         key1 = key[1];
     }
 
-    // The four multipliers (0 or factor) of block `block` (channels or keys 4 * block ...) at this row, position and head.
-    __device__ void multipliers(std::int64_t b, std::uint32_t position, std::uint32_t block, std::uint32_t head,
-                                float (&to)[4]) const {
+    // The four multipliers (0 or factor) of block `block` (channels or keys 4 * block ...) at this row,
+    // position and head.
+    __device__ void multipliers(std::int64_t b, std::uint32_t position, std::uint32_t block,
+                                std::uint32_t head, float (&to)[4]) const {
         const std::uint64_t sample = first_sample + static_cast<std::uint64_t>(b);
-        std::uint32_t c0 = block, c1 = position, c2 = counter2 | head, c3 = static_cast<std::uint32_t>(sample);
+        std::uint32_t c0 = block, c1 = position, c2 = counter2 | head,
+                      c3 = static_cast<std::uint32_t>(sample);
         std::uint32_t k0 = key0, k1 = key1 + static_cast<std::uint32_t>(sample >> 32);
 #pragma unroll
         for (int round = 0; round < 10; ++round) {

@@ -8,13 +8,14 @@ namespace {
 
 template <class T, int N, int kWarps>
 __global__ void __launch_bounds__(kThreads)
-    forward_kernel(const T* x, const T* weight, float epsilon, std::int64_t rows, std::int64_t width, T* y, float* rstd) {
+    forward_kernel(const T* x, const T* weight, float epsilon, std::int64_t rows, std::int64_t width, T* y,
+                   float* rstd) {
     const std::int64_t row = row_of_group<kWarps>();
     if (row >= rows)
         return;
     const HeldRow<T, N, kWarp * kWarps> values(x + row * width, width);
     float squares = 0;
-    walk(values, [&](int, const float (&v)[N]) {
+    walk(values, [&](int, const float(&v)[N]) {
 #pragma unroll
         for (int j = 0; j < N; ++j)
             squares += v[j] * v[j];
@@ -22,7 +23,7 @@ __global__ void __launch_bounds__(kThreads)
     const float s = 1 / sqrtf(over_group<kWarps>(squares, Sum{}) / static_cast<float>(width) + epsilon);
     if (values.lane() == 0)
         rstd[row] = s;
-    walk(values, [&](int c, const float (&v)[N]) {
+    walk(values, [&](int c, const float(&v)[N]) {
         float out[N];
         load(weight + c, out);
 #pragma unroll
@@ -45,7 +46,7 @@ __global__ void __launch_bounds__(kThreads)
     const Row before((kWrite == GradWrite::accumulate ? grad_x : grad_y) + row * width, width);
     const float s = rstd[row];
     float sum = 0;
-    walk(grad, value, [&](int c, const float (&g)[N], const float (&v)[N]) {
+    walk(grad, value, [&](int c, const float(&g)[N], const float(&v)[N]) {
         float w[N];
         load(weight + c, w);
 #pragma unroll
@@ -53,7 +54,7 @@ __global__ void __launch_bounds__(kThreads)
             sum += g[j] * w[j] * (v[j] * s);
     });
     const float projection = over_group<kWarps>(sum, Sum{}) / static_cast<float>(width);
-    walk(grad, value, before, [&](int c, const float (&g)[N], const float (&v)[N], const float (&old)[N]) {
+    walk(grad, value, before, [&](int c, const float(&g)[N], const float(&v)[N], const float(&old)[N]) {
         float w[N], out[N];
         load(weight + c, w);
 #pragma unroll
@@ -83,7 +84,8 @@ struct WeightTerms {
 
 } // namespace
 
-void CudaOperations::do_rms_norm_forward(const Tensor& x, const Tensor& weight, double epsilon, Tensor y, Tensor rstd) {
+void CudaOperations::do_rms_norm_forward(const Tensor& x, const Tensor& weight, double epsilon, Tensor y,
+                                         Tensor rstd) {
     if (x.elements() == 0)
         return;
     dispatch("rms_norm_forward", x.type(), [&](auto zero) {

@@ -1,6 +1,6 @@
-// Rotary position embedding (Su et al. 2021), in place: dimensions i and i + R/2 of a query or key head are the two
-// coordinates of a point, turned by the angle of its position. A thread turns N points. Positions outside the table leave
-// NaN behind: the device cannot throw.
+// Rotary position embedding (Su et al. 2021), in place: dimensions i and i + R/2 of a query or key head are
+// the two coordinates of a point, turned by the angle of its position. A thread turns N points. Positions
+// outside the table leave NaN behind: the device cannot throw.
 #include "backend/cuda/kernels.cuh"
 #include "backend/cuda/operations.hpp"
 

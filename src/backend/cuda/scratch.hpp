@@ -1,5 +1,5 @@
-// Device memory that an operation needs while it runs. It grows at the first step and then stays; everything that uses
-// one scratch runs on one stream, so a later operation may overwrite it.
+// Device memory that an operation needs while it runs. It grows at the first step and then stays; everything
+// that uses one scratch runs on one stream, so a later operation may overwrite it.
 #pragma once
 
 #include <cstdint>

@@ -29,8 +29,9 @@ void Staging::to_device(const void* from, void* to, std::int64_t bytes, cudaStre
         std::byte* const slot = data_ + next_ * static_cast<std::size_t>(kSlotBytes);
         check(cudaEventSynchronize(done_[next_]), "wait for an earlier copy to the device");
         std::memcpy(slot, static_cast<const std::byte*>(from) + first, count);
-        check(cudaMemcpyAsync(static_cast<std::byte*>(to) + first, slot, count, cudaMemcpyHostToDevice, stream),
-              "copy to the device");
+        check(
+            cudaMemcpyAsync(static_cast<std::byte*>(to) + first, slot, count, cudaMemcpyHostToDevice, stream),
+            "copy to the device");
         check(cudaEventRecord(done_[next_], stream), "event of a copy");
         next_ = (next_ + 1) % kSlots;
     }

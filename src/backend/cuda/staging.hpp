@@ -1,5 +1,6 @@
-// Pinned host memory through which data reach the device without the host waiting for the device: the bytes are copied
-// into the next of a few slots and the transfer is enqueued; a slot is reused when its last transfer is done.
+// Pinned host memory through which data reach the device without the host waiting for the device: the bytes
+// are copied into the next of a few slots and the transfer is enqueued; a slot is reused when its last
+// transfer is done.
 #pragma once
 
 #include <array>

@@ -1,4 +1,5 @@
-// SwiGLU (Shazeer 2020): y = silu(gate) * up with silu(g) = g s, s = 1 / (1 + e^(-g)); a row holds its gates, then its ups.
+// SwiGLU (Shazeer 2020): y = silu(gate) * up with silu(g) = g s, s = 1 / (1 + e^(-g)); a row holds its gates,
+// then its ups.
 #include "backend/cuda/kernels.cuh"
 #include "backend/cuda/operations.hpp"
 
@@ -20,10 +21,11 @@ __global__ void swiglu_kernel(const T* gate_up, std::int64_t packs, std::int64_t
     store(y + i, up);
 }
 
-// d(g s)/dg = s + g s (1 - s); s and s (1 - s) are made from e^(-|g|), so nothing overflows and both ends keep their digits.
+// d(g s)/dg = s + g s (1 - s); s and s (1 - s) are made from e^(-|g|), so nothing overflows and both ends
+// keep their digits.
 template <class T, int N>
-__global__ void swiglu_gradient_kernel(const T* grad_y, const T* gate_up, std::int64_t packs, std::int64_t width,
-                                       T* grad_gate_up) {
+__global__ void swiglu_gradient_kernel(const T* grad_y, const T* gate_up, std::int64_t packs,
+                                       std::int64_t width, T* grad_gate_up) {
     const std::int64_t i = global_thread() * N;
     if (i >= packs * N)
         return;
@@ -53,14 +55,15 @@ void CudaOperations::do_swiglu_forward(const Tensor& gate_up, Tensor y) {
         using T = decltype(zero);
         dispatch_packs<T>(fits_packs<T>(columns(y), gate_up, y), [&](auto n) {
             const std::int64_t packs = y.elements() / n;
-            swiglu_kernel<T, n><<<blocks_for(packs, kThreads), kThreads, 0, stream_>>>(data<T>(gate_up), packs,
-                                                                                        columns(y), writable<T>(y));
+            swiglu_kernel<T, n><<<blocks_for(packs, kThreads), kThreads, 0, stream_>>>(
+                data<T>(gate_up), packs, columns(y), writable<T>(y));
             check_launch("swiglu_forward");
         });
     });
 }
 
-void CudaOperations::do_swiglu_input_gradient(const Tensor& grad_y, const Tensor& gate_up, Tensor grad_gate_up) {
+void CudaOperations::do_swiglu_input_gradient(const Tensor& grad_y, const Tensor& gate_up,
+                                              Tensor grad_gate_up) {
     if (grad_y.elements() == 0)
         return;
     dispatch("swiglu_input_gradient", grad_y.type(), [&](auto zero) {

@@ -48,8 +48,10 @@ ProcessGroups::ProcessGroups(Runtime& runtime, const topology::Grid& layout, bac
     const std::vector<int> stage_members = grid.stage_group(rank);
     stage = std::make_unique<MpiHostGroup>("stage group", split(all, stage_members.front(), "stage group"));
     tensor = make_group("tensor group", grid.tensor_group(rank), rank, all, backend, StreamRole::compute);
-    data = make_group("data group", grid.data_group(rank), rank, all, backend, StreamRole::gradient_reduction);
-    pipeline = make_group("pipeline group", grid.pipeline_group(rank), rank, all, backend, StreamRole::pipeline);
+    data =
+        make_group("data group", grid.data_group(rank), rank, all, backend, StreamRole::gradient_reduction);
+    pipeline =
+        make_group("pipeline group", grid.pipeline_group(rank), rank, all, backend, StreamRole::pipeline);
 
     const bool at_an_end = at.pipeline == 0 || at.pipeline == grid.pipeline - 1;
     embedding = make_group("embedding group", grid.embedding_group(rank), rank, all, backend,

@@ -21,8 +21,8 @@ void check_nccl(ncclResult_t status, const char* tried, const char* group, ncclC
                         detail != nullptr && *detail != 0 ? ": " : "", detail != nullptr ? detail : ""),
                  concat("on ", host, ", at ", where.file_name(), ":", where.line()),
                  interface != nullptr
-                     ? concat("try: a network interface that this node has in NCCL_SOCKET_IFNAME (it is ", interface,
-                              "; ip link lists them)")
+                     ? concat("try: a network interface that this node has in NCCL_SOCKET_IFNAME (it is ",
+                              interface, "; ip link lists them)")
                      : std::string("try: NCCL_DEBUG=INFO, which names the network and the step that failed")},
                 where);
 }

@@ -10,8 +10,8 @@
 
 namespace trireme::comm {
 
-// Throws Error (communication) unless `status` is ncclSuccess: what was tried, in which group, NCCL's words and its last
-// detail, what to try.
+// Throws Error (communication) unless `status` is ncclSuccess: what was tried, in which group, NCCL's words
+// and its last detail, what to try.
 void check_nccl(ncclResult_t status, const char* tried, const char* group, ncclComm_t comm = nullptr,
                 std::source_location where = std::source_location::current());
 

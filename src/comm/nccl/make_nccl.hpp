@@ -9,8 +9,9 @@
 
 namespace trireme::comm {
 
-// Collective over `comm`, whose ranks are the group's. The backend must be a CUDA backend and outlive the communicator.
-std::unique_ptr<Communicator> make_nccl_communicator(const std::string& name, MpiComm comm, backend::Backend& backend,
-                                                     backend::StreamRole role);
+// Collective over `comm`, whose ranks are the group's. The backend must be a CUDA backend and outlive the
+// communicator.
+std::unique_ptr<Communicator> make_nccl_communicator(const std::string& name, MpiComm comm,
+                                                     backend::Backend& backend, backend::StreamRole role);
 
 } // namespace trireme::comm

@@ -50,15 +50,16 @@ NcclComm connect(const ncclUniqueId& id, int ranks, int rank, const char* group)
 
 } // namespace
 
-NcclCommunicator::NcclCommunicator(std::string name, MpiComm comm, backend::CudaBackend& backend, StreamRole role,
-                                   Use use)
-    : Communicator(std::move(name), comm.world_ranks(), comm.rank()), mpi_(std::move(comm)), backend_(backend),
-      role_(role), lasting_name_(lasting_name(this->name())) {
+NcclCommunicator::NcclCommunicator(std::string name, MpiComm comm, backend::CudaBackend& backend,
+                                   StreamRole role, Use use)
+    : Communicator(std::move(name), comm.world_ranks(), comm.rank()), mpi_(std::move(comm)),
+      backend_(backend), role_(role), lasting_name_(lasting_name(this->name())) {
     TRIREME_ASSERT(size() > 1, "the ", lasting_name_, " has one rank, which needs no NCCL");
     ncclUniqueId id{};
     if (rank() == 0)
         id = new_id(lasting_name_);
-    check_mpi(MPI_Bcast(&id, static_cast<int>(sizeof id), MPI_BYTE, 0, mpi_.get()), "broadcast of an id", lasting_name_);
+    check_mpi(MPI_Bcast(&id, static_cast<int>(sizeof id), MPI_BYTE, 0, mpi_.get()), "broadcast of an id",
+              lasting_name_);
     comm_ = connect(id, size(), rank(), lasting_name_);
     probe_ = static_cast<std::byte*>(backend_.allocate(kProbeBytes));
     {
@@ -83,9 +84,10 @@ NcclCommunicator::~NcclCommunicator() {
     backend_.release(probe_, kProbeBytes);
 }
 
-// Every rank makes the ids of the two lanes that it sends on. All walk over the lanes in one order, 0 -> 1 first, and stop
-// at those that are theirs, so nobody waits in a circle. A first message goes over each at once: NCCL connects at the first
-// call, and there the host waits for the peer's, which two ranks that both receive first would never see.
+// Every rank makes the ids of the two lanes that it sends on. All walk over the lanes in one order, 0 -> 1
+// first, and stop at those that are theirs, so nobody waits in a circle. A first message goes over each at
+// once: NCCL connects at the first call, and there the host waits for the peer's, which two ranks that both
+// receive first would never see.
 void NcclCommunicator::connect_lanes() {
     const std::array<ncclUniqueId, 2> mine{new_id(lasting_name_), new_id(lasting_name_)};
     std::vector<std::array<ncclUniqueId, 2>> all(static_cast<std::size_t>(size()));
@@ -102,8 +104,9 @@ void NcclCommunicator::connect_lanes() {
                                 lasting_name_);
             check(cudaStreamCreateWithFlags(&lane.stream, cudaStreamNonBlocking), "stream of messages");
             const WaitScope waiting("first message", lasting_name_);
-            check_nccl(rank() == sender ? ncclSend(probe_, kProbeBytes, ncclUint8, 1, lane.comm.get(), lane.stream)
-                                        : ncclRecv(probe_, kProbeBytes, ncclUint8, 0, lane.comm.get(), lane.stream),
+            check_nccl(rank() == sender
+                           ? ncclSend(probe_, kProbeBytes, ncclUint8, 1, lane.comm.get(), lane.stream)
+                           : ncclRecv(probe_, kProbeBytes, ncclUint8, 0, lane.comm.get(), lane.stream),
                        "first message", lasting_name_, lane.comm.get());
             check(cudaStreamSynchronize(lane.stream), "first message");
         }
@@ -131,20 +134,22 @@ void NcclCommunicator::collective(const char* what, const Call& call) {
 
 void NcclCommunicator::do_all_reduce(Tensor x, ReduceOp op) {
     collective("all-reduce", [&](cudaStream_t stream) {
-        return ncclAllReduce(x.data(), x.data(), count(x), nccl_type(x.type()), op == ReduceOp::sum ? ncclSum : ncclMax,
-                             comm_.get(), stream);
+        return ncclAllReduce(x.data(), x.data(), count(x), nccl_type(x.type()),
+                             op == ReduceOp::sum ? ncclSum : ncclMax, comm_.get(), stream);
     });
 }
 
 void NcclCommunicator::do_reduce_scatter(const Tensor& from, Tensor to) {
     collective("reduce-scatter", [&](cudaStream_t stream) {
-        return ncclReduceScatter(from.data(), to.data(), count(to), nccl_type(to.type()), ncclSum, comm_.get(), stream);
+        return ncclReduceScatter(from.data(), to.data(), count(to), nccl_type(to.type()), ncclSum,
+                                 comm_.get(), stream);
     });
 }
 
 void NcclCommunicator::do_all_gather(const Tensor& from, Tensor to) {
     collective("all-gather", [&](cudaStream_t stream) {
-        return ncclAllGather(from.data(), to.data(), count(from), nccl_type(from.type()), comm_.get(), stream);
+        return ncclAllGather(from.data(), to.data(), count(from), nccl_type(from.type()), comm_.get(),
+                             stream);
     });
 }
 
@@ -156,7 +161,8 @@ void NcclCommunicator::do_broadcast(Tensor x, int root) {
 
 NcclCommunicator::Lane& NcclCommunicator::lane(int channel, bool sends) {
     Lane& found = lanes_[2 * (channel % 2) + (sends ? 0 : 1)];
-    TRIREME_ASSERT(found.stream != nullptr, "messages in the ", lasting_name_, ", which was made for collectives");
+    TRIREME_ASSERT(found.stream != nullptr, "messages in the ", lasting_name_,
+                   ", which was made for collectives");
     return found;
 }
 
@@ -180,8 +186,8 @@ Request NcclCommunicator::message(const char* what, Lane& lane, const Call& call
 
 Request NcclCommunicator::do_send(const Tensor& x, int to, int channel) {
     const int forward = (rank() + 1) % size(), backward = (rank() + size() - 1) % size();
-    TRIREME_ASSERT(to == (channel % 2 == 0 ? forward : backward), "a message on channel ", channel, " from rank ", rank(),
-                   " to rank ", to, " of the ", name(), " is not between neighbours");
+    TRIREME_ASSERT(to == (channel % 2 == 0 ? forward : backward), "a message on channel ", channel,
+                   " from rank ", rank(), " to rank ", to, " of the ", name(), " is not between neighbours");
     Lane& out = lane(channel, true);
     return message("send", out, [&](cudaStream_t stream) {
         return ncclSend(x.data(), count(x), nccl_type(x.type()), 1, out.comm.get(), stream);
@@ -190,8 +196,9 @@ Request NcclCommunicator::do_send(const Tensor& x, int to, int channel) {
 
 Request NcclCommunicator::do_receive(Tensor x, int from, int channel) {
     const int before = (rank() + size() - 1) % size(), after = (rank() + 1) % size();
-    TRIREME_ASSERT(from == (channel % 2 == 0 ? before : after), "a message on channel ", channel, " from rank ", from,
-                   " to rank ", rank(), " of the ", name(), " is not between neighbours");
+    TRIREME_ASSERT(from == (channel % 2 == 0 ? before : after), "a message on channel ", channel,
+                   " from rank ", from, " to rank ", rank(), " of the ", name(),
+                   " is not between neighbours");
     Lane& in = lane(channel, false);
     return message("receive", in, [&](cudaStream_t stream) {
         return ncclRecv(x.data(), count(x), nccl_type(x.type()), 0, in.comm.get(), stream);
@@ -199,19 +206,20 @@ Request NcclCommunicator::do_receive(Tensor x, int from, int channel) {
 }
 
 void NcclCommunicator::do_wait(Request& request) {
-    TRIREME_ASSERT(request.slot < static_cast<int>(slots_.size()) && slots_[static_cast<std::size_t>(request.slot)].taken,
+    TRIREME_ASSERT(request.slot < static_cast<int>(slots_.size()) &&
+                       slots_[static_cast<std::size_t>(request.slot)].taken,
                    "wait for transfer ", request.slot, " of the ", name(), ", which is not in flight");
     Slot& slot = slots_[static_cast<std::size_t>(request.slot)];
     check(cudaStreamWaitEvent(backend_.stream(StreamRole::compute), slot.done, 0), "wait for a message");
     slot.taken = false;
 }
 
-std::unique_ptr<Communicator> make_nccl_communicator(const std::string& name, MpiComm comm, backend::Backend& backend,
-                                                     StreamRole role) {
+std::unique_ptr<Communicator> make_nccl_communicator(const std::string& name, MpiComm comm,
+                                                     backend::Backend& backend, StreamRole role) {
     auto* const cuda = dynamic_cast<backend::CudaBackend*>(&backend);
     TRIREME_ASSERT(cuda != nullptr, "NCCL for the ", name, " on ", backend.description());
-    return std::make_unique<NcclCommunicator>(name, std::move(comm), *cuda, role,
-                                              role == StreamRole::pipeline ? Use::messages : Use::collectives);
+    return std::make_unique<NcclCommunicator>(
+        name, std::move(comm), *cuda, role, role == StreamRole::pipeline ? Use::messages : Use::collectives);
 }
 
 } // namespace trireme::comm

@@ -1,12 +1,13 @@
-// Tensors in GPU memory over NCCL; made from the MPI communicator of the same ranks, over which the unique ids travel.
+// Tensors in GPU memory over NCCL; made from the MPI communicator of the same ranks, over which the unique
+// ids travel.
 //
-// Order: before a transfer the stream of this communicator waits for what the compute stream has been given so far, and
-// the compute stream waits for the result of a collective at once, for that of a message when its request is waited for. The
-// host never waits.
+// Order: before a transfer the stream of this communicator waits for what the compute stream has been given
+// so far, and the compute stream waits for the result of a collective at once, for that of a message when its
+// request is waited for. The host never waits.
 //
-// Messages go between neighbours on a ring, forward (even channels) from r to r + 1 and backward (odd channels) from r to
-// r - 1. Each of these directed pairs has a communicator and a stream of its own, so that a receive posted ahead holds up
-// nothing; on one of them receives must be posted in the order of the sends.
+// Messages go between neighbours on a ring, forward (even channels) from r to r + 1 and backward (odd
+// channels) from r to r - 1. Each of these directed pairs has a communicator and a stream of its own, so that
+// a receive posted ahead holds up nothing; on one of them receives must be posted in the order of the sends.
 #pragma once
 
 #include <memory>
@@ -26,7 +27,8 @@ enum class Use : std::uint8_t { collectives, messages };
 class NcclCommunicator final : public Communicator {
   public:
     // Collective over `comm`; blocks until all ranks have come.
-    NcclCommunicator(std::string name, MpiComm comm, backend::CudaBackend& backend, backend::StreamRole role, Use use);
+    NcclCommunicator(std::string name, MpiComm comm, backend::CudaBackend& backend, backend::StreamRole role,
+                     Use use);
     ~NcclCommunicator() override;
 
   private:
@@ -64,7 +66,7 @@ class NcclCommunicator final : public Communicator {
     const char* lasting_name_;
     NcclComm comm_;
     std::byte* probe_ = nullptr; // [kProbeBytes]: what first messages carry
-    Lane lanes_[4]; // forward: sends, receives; backward: sends, receives
+    Lane lanes_[4];              // forward: sends, receives; backward: sends, receives
     std::vector<Slot> slots_;
     int next_slot_ = 0;
 };

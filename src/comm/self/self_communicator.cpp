@@ -41,7 +41,8 @@ class SelfCommunicator final : public Communicator {
 
 } // namespace
 
-std::unique_ptr<Communicator> make_self_communicator(std::string name, int world_rank, backend::Backend* backend) {
+std::unique_ptr<Communicator> make_self_communicator(std::string name, int world_rank,
+                                                     backend::Backend* backend) {
     return std::make_unique<SelfCommunicator>(std::move(name), world_rank, backend);
 }
 
