@@ -26,8 +26,9 @@ all: report programs ## build build/bin/trireme and build/bin/trireme-data, and 
 programs: $(PROGRAMS)
 	@:
 
-deps: ## install with apt what is missing (asks for nothing when all is there)
+deps: ## install with apt what is missing (asks for nothing when all is there); CUDA: fetch cudnn-frontend's headers
 	@$(FIND_ENV) scripts/install_packages.sh
+	@$(FIND_ENV) scripts/fetch_cudnn_frontend.sh $(BUILD)/cudnn-frontend
 
 config: report ## what was found, and every variable with its value
 	@printf '\nvariables (value, where it comes from)\n'
@@ -54,7 +55,8 @@ format: ## format all C++ sources with clang-format 14
 
 lint: ## formatting, compiler warnings as errors, shellcheck where there is one
 	@CLANG_FORMAT='$(CLANG_FORMAT)' scripts/check_format.sh
-	@$(MAKE) BUILD='$(BUILD)/lint' CXXFLAGS=-O0 WERROR=1 objects
+	@$(MAKE) BUILD='$(BUILD)/lint' CXXFLAGS=-O0 WERROR=1 ARCH=90a \
+		CUDNN_FRONTEND_ROOT='$(or $(CUDNN_FRONTEND_ROOT),$(abspath $(BUILD))/cudnn-frontend)' objects
 	@if command -v shellcheck >/dev/null; then shellcheck -x scripts/*.sh $$(find tests -name '*.sh') .ci/run; \
 	else echo "shellcheck is not here: scripts were not checked"; fi
 	@echo "lint: nothing found"

@@ -8,7 +8,8 @@ ifneq ($(filter-out $(FREE_GOALS),$(or $(MAKECMDGOALS),all)),)
 $(shell mkdir -p $(BUILD))
 # -march=native is resolved here, so that a build folder shared with another kind of machine is built anew there.
 CPU_RESOLVED := $(shell $(CXX) -march=$(CPU) -E -v -x c++ /dev/null 2>&1 | sed -n 's/.*cc1plus.*\(-march=.*\)/\1/p' | cksum)
-TOOL_PATHS := $(shell command -v $(CXX) mpicxx mpirun h5pcc pkg-config 2>/dev/null) $(shell $(CXX) -dumpfullversion 2>/dev/null)
+TOOL_PATHS := $(shell command -v $(CXX) mpicxx mpirun h5pcc pkg-config $(or $(NVCC),nvcc) nvidia-smi 2>/dev/null) \
+	$(wildcard $(BUILD)/cudnn-frontend/include/cudnn_frontend.h) $(shell $(CXX) -dumpfullversion 2>/dev/null)
 $(call write_if_changed,$(BUILD)/config.inputs,$(FIND_ENV) $(TOOL_PATHS) $(PKG_CONFIG_PATH) $(CPATH) $(LIBRARY_PATH) $(CPU_RESOLVED))
 FIND_STATUS := $(shell if [ ! -f $(BUILD)/config.mk ] || [ -n "$$(find $(BUILD)/config.inputs \
 	scripts/find_dependencies.sh -newer $(BUILD)/config.mk)" ]; then $(FIND_ENV) scripts/find_dependencies.sh \

@@ -4,7 +4,11 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 VERBOSE ?= 0
 WERROR ?= 0
-CUDA ?= 0
+# auto: GPUs if CUDA, cuDNN and NCCL are found. 1: an error if they are not. 0: leave GPUs out.
+CUDA ?= auto
+# Compute capabilities without the dot, 90a for Hopper's own instructions. native: of the GPU in this machine; empty: of the
+# GPU in this machine if there is one, else 80 90a.
+ARCH ?=
 DEMO_TEXT ?=
 # For comparisons with Python packages only: make bench, make check-tokenizer TEXT=DIR.
 PYTHON ?= python3
@@ -35,13 +39,19 @@ ZLIB_ROOT ?=
 ZSTD_ROOT ?=
 XXHASH_ROOT ?=
 GTEST_ROOT ?=
+NVCC ?=
+CUDNN_ROOT ?=
+NCCL_ROOT ?=
+# Holds include/cudnn_frontend.h; empty: where `make deps` unzips it.
+CUDNN_FRONTEND_ROOT ?=
 
 FIND_VARIABLES := CXX CPU MPICXX MPIRUN MPI_CFLAGS MPI_LIBS HDF5_ROOT HDF5_CFLAGS HDF5_LIBS BLAS_CFLAGS BLAS_LIBS \
-	BOOST_ROOT SIMDJSON_ROOT ZLIB_ROOT ZSTD_ROOT XXHASH_ROOT GTEST_ROOT
-VARIABLES := BUILD PREFIX DESTDIR VERBOSE WERROR CUDA DEMO_TEXT CXXFLAGS LDFLAGS CLANG_FORMAT $(FIND_VARIABLES)
+	BOOST_ROOT SIMDJSON_ROOT ZLIB_ROOT ZSTD_ROOT XXHASH_ROOT GTEST_ROOT \
+	CUDA ARCH NVCC CUDNN_ROOT NCCL_ROOT CUDNN_FRONTEND_ROOT
+VARIABLES := BUILD PREFIX DESTDIR VERBOSE WERROR DEMO_TEXT CXXFLAGS LDFLAGS CLANG_FORMAT $(FIND_VARIABLES)
 
-ifneq ($(CUDA),0)
-$(error CUDA=$(CUDA): GPUs come with the CUDA backend, which is not in this version yet; build with CUDA=0)
+ifeq ($(filter 0 1 auto,$(CUDA)),)
+$(error CUDA=$(CUDA): 0, 1 or auto is meant)
 endif
 
 ifneq ($(filter / . .. $(CURDIR),$(or $(BUILD),/)),)

@@ -2,15 +2,16 @@
 # becomes a program of its own, tests/bench/NAME.cpp likewise (started by tests/bench/*_bench.sh). A first line
 # `// ranks: 1 2 4` makes it an MPI test: it is linked with tests/support/mpi_main.cpp and started on each of these numbers
 # of ranks. Everything else in tests/support is linked into all of them. scripts/run_tests.sh runs them.
-TEST_SUITES := oracle layout fault $(if $(filter-out 0,$(CUDA)),gpu)
+TEST_SUITES := oracle layout fault $(if $(filter 1,$(FOUND_CUDA)),gpu)
 SUITE_SOURCES := $(sort $(wildcard $(TEST_SUITES:%=tests/%/*_test.cpp)))
 BENCH_SOURCES := $(sort $(wildcard tests/bench/*.cpp))
+GPU_BENCH_SOURCES := $(if $(filter 1,$(FOUND_CUDA)),$(sort $(wildcard tests/gpu/*_bench.cpp)))
 MPI_TEST_SOURCES := $(if $(SUITE_SOURCES)$(BENCH_SOURCES),$(shell awk 'FNR == 1 && /^\/\/ ranks:/ {print FILENAME}' \
 	$(SUITE_SOURCES) $(BENCH_SOURCES)))
 UNIT_SOURCES := $(shell find tests/unit -name '*.cpp' 2>/dev/null | sort)
 SUPPORT_SOURCES := $(shell find tests/support -name '*.cpp' ! -name '*_main.cpp' 2>/dev/null | sort)
 TEST_PROGRAMS := $(if $(UNIT_SOURCES),$(BUILD)/tests/unit) $(patsubst %.cpp,$(BUILD)/%,$(SUITE_SOURCES))
-TEST_SOURCES := $(UNIT_SOURCES) $(SUPPORT_SOURCES) $(SUITE_SOURCES) $(BENCH_SOURCES) \
+TEST_SOURCES := $(UNIT_SOURCES) $(SUPPORT_SOURCES) $(SUITE_SOURCES) $(BENCH_SOURCES) $(GPU_BENCH_SOURCES) \
 	$(wildcard tests/support/*_main.cpp)
 
 $(call objects,$(TEST_SOURCES)): COMPILE += -Itests $(call system_includes,$(FOUND_TEST_CFLAGS))
@@ -25,7 +26,7 @@ endef
 main_of = tests/support/$(if $(filter $(1),$(MPI_TEST_SOURCES)),mpi_main.cpp,plain_main.cpp)
 $(eval $(call test_program,$(BUILD)/tests/unit,$(UNIT_SOURCES) tests/support/plain_main.cpp))
 $(foreach s,$(SUITE_SOURCES),$(eval $(call test_program,$(s:%.cpp=$(BUILD)/%),$(s) $(call main_of,$(s)))))
-$(foreach s,$(BENCH_SOURCES),$(eval $(call test_program,$(s:%.cpp=$(BUILD)/%),$(s))))
+$(foreach s,$(BENCH_SOURCES) $(GPU_BENCH_SOURCES),$(eval $(call test_program,$(s:%.cpp=$(BUILD)/%),$(s))))
 
 RUN_TESTS = BUILD='$(BUILD)' CXX='$(CXX)' VERBOSE='$(VERBOSE)' MPIRUN='$(MPIRUN)' scripts/run_tests.sh
 suite_programs = $(patsubst %.cpp,$(BUILD)/%,$(wildcard tests/$(1)/*_test.cpp))
@@ -53,6 +54,12 @@ layout: programs $(call suite_programs,layout) ## the tests on several MPI ranks
 fault: programs $(call suite_programs,fault) ## the tests of failures alone
 	@$(RUN_TESTS) fault
 
+test-gpu: programs $(call suite_programs,gpu) ## the comparisons of the GPU with the CPU (a CUDA build on a machine with a GPU)
+	@TRIREME_REQUIRE=gpu $(RUN_TESTS) gpu
+
+bundle: programs $(call suite_programs,gpu) $(patsubst %.cpp,$(BUILD)/%,$(GPU_BENCH_SOURCES)) ## pack programs, GPU tests and the libraries that another machine may lack into build/bundle
+	@BUILD='$(BUILD)' scripts/make_bundle.sh
+
 bench: programs $(patsubst %.cpp,$(BUILD)/%,$(BENCH_SOURCES)) ## time this build (tests/bench)
 	@BUILD='$(BUILD)' PYTHON='$(PYTHON)' scripts/run_benchmarks.sh
 
@@ -63,4 +70,4 @@ check-tokenizer: programs ## compare our ids on all text in TEXT=DIR with tiktok
 objects: $(call objects,$(LIB_SOURCES) $(APP_SOURCES) $(DATA_TOOL_SOURCES) $(TEST_SOURCES))
 	@:
 
-.PHONY: test test-all test-programs unit oracle layout fault bench check-tokenizer objects
+.PHONY: test test-all test-programs unit oracle layout fault test-gpu bundle bench check-tokenizer objects

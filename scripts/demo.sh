@@ -69,7 +69,7 @@ model=(--num-layers 4 --hidden-size 192 --num-attention-heads 6 --seq-length 128
     --lr 2e-3 --min-lr 2e-4 --lr-decay-style cosine --lr-warmup-iters 20 --weight-decay 0.01 --clip-grad 1.0
     --train-iters "$iters" --data-path "$demo/text_text_document" --split "95,5,0"
     --tokenizer-type GPT2BPETokenizer --vocab-file "$demo/vocab.json" --merge-file "$demo/merges.txt"
-    --log-interval "$interval" --eval-interval "$interval" --eval-iters 4 --save "$checkpoints" --load "$checkpoints" --save-interval "$half")
+    --device cpu --log-interval "$interval" --eval-interval "$interval" --eval-iters 4 --save "$checkpoints" --load "$checkpoints" --save-interval "$half")
 step "train on 4 ranks, tensor parallel 2 x pipeline parallel 2, and stop at step $half" \
     "$mpirun" "${MPIRUN_FLAGS[@]}" -np 4 "$build/bin/trireme" pretrain "${model[@]}" \
     --tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 --exit-interval "$half"
@@ -77,7 +77,7 @@ step "go on from the checkpoint as pipeline parallel 2 x data parallel 2" \
     "$mpirun" "${MPIRUN_FLAGS[@]}" -np 4 "$build/bin/trireme" pretrain "${model[@]}" \
     --tensor-model-parallel-size 1 --pipeline-model-parallel-size 2
 step "continue a prompt with the trained model" \
-    "$build/bin/trireme" generate --load "$checkpoints" --prompt "$prompt" --max-new-tokens 60
+    "$build/bin/trireme" generate --device cpu --load "$checkpoints" --prompt "$prompt" --max-new-tokens 60
 
 metrics=$checkpoints/metrics.jsonl
 [[ -s $metrics ]] || fail "$metrics was not written"

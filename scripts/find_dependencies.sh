@@ -12,7 +12,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 report=$work/report
 : >"$report"
-packages='' modules='' lacking='' flags='' libs='' cxx_works=''
+packages='' modules='' lacking='' flags='' libs='' cxx_works='' nvcc='' cuda_found=0 cuda_arch='' cuda_cflags='' cuda_libs=''
 
 yes() { printf '  \342\234\223 %-11s %s\n' "$1" "$2" >>"$report"; }
 # no NAME NEEDED_BY PACKAGES MODULES VARIABLES
@@ -217,6 +217,83 @@ find_library() {
     fi
 }
 
+# The GPU architectures to compile for.
+choose_arch() {
+    case ${ARCH-} in
+    '' | native)
+        found=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | tr -d . | sort -un |
+            sed 's/^90$/90a/' | tr '\n' ' ')
+        case $found in [0-9]*) echo "$found" && return ;; esac
+        [ -z "${ARCH-}" ] || return 1
+        echo '80 90a'
+        ;;
+    *) echo "$ARCH" | tr ',' ' ' ;;
+    esac
+}
+
+# gpu_library NAME HEADER LIBS ROOT_VARIABLE MACRO...: one that CUDA builds need.
+gpu_library() {
+    name=$1 header=$2 gpu_l=$3 variable=$4
+    shift 4
+    eval "root=\${$variable-}"
+    c="$(root_cflags "$root") $cuda_cflags" l="$(root_libs "$root")$gpu_l $cuda_libs"
+    if printf '#include <%s>\nint main() {}\n' "$header" | build "$c" "-Wl,--no-as-needed $l"; then
+        version=$(dotted "$(macros "$c" "$header" "$@")")
+        yes "$name" "$version${root:+ ($root)}"
+        cuda_cflags=$c cuda_libs=$l
+    else
+        gpu_no "$name" "set $variable (the folder that holds include/$header), or install NVIDIA's package"
+    fi
+}
+gpu_no() {
+    printf '  \342\234\227 %-11s not found (only GPUs need it): %s\n' "$1" "$2" >>"$report"
+    cuda_found=0
+    [ "${CUDA:-auto}" != 1 ] || lacking="$lacking, $1" modules="$modules CUDA"
+}
+
+# Sets cuda_found and, with it, nvcc, cuda_arch, cuda_cflags, cuda_libs.
+find_cuda() {
+    cuda_found=0
+    if [ "${CUDA:-auto}" = 0 ]; then
+        printf '    %-11s %s\n' CUDA 'left out (CUDA=0): this build computes on CPUs' >>"$report"
+        return
+    fi
+    nvcc=${NVCC:-$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)}
+    if ! have "$nvcc" || ! cuda_arch=$(choose_arch); then
+        gpu_no CUDA "module CUDA, or set NVCC; ARCH=${ARCH:-} needs a GPU here if it is native"
+        return
+    fi
+    nvcc=$(command -v "$nvcc")
+    root=$(readlink -f "$nvcc")
+    root=${root%/bin/nvcc}
+    echo '__global__ void kernel() {} int main() { kernel<<<1, 1>>>(); }' >"$work/probe.cu"
+    first=${cuda_arch%% *}
+    if ! "$nvcc" -std=c++20 -ccbin "${CXX%% *}" -gencode "arch=compute_$first,code=sm_$first" -c "$work/probe.cu" \
+        -o "$work/probe.o" >"$work/log" 2>&1; then
+        gpu_no CUDA "$nvcc cannot compile C++20 for $first with $CXX: $(head -n 1 "$work/log")"
+        return
+    fi
+    lib=lib64
+    [ -d "$root/lib64" ] || lib=lib
+    cuda_found=1
+    cuda_cflags="-I$root/include" cuda_libs="-L$root/$lib -Wl,-rpath,$root/$lib -lcublasLt -lcudart"
+    yes CUDA "$("$nvcc" --version | sed -n 's/.*release \([0-9.]*\).*/\1/p') ($nvcc), for GPUs of kind $cuda_arch"
+    # libcuda belongs to the driver and is never linked: the program must start without one.
+    gpu_library cuBLASLt cublasLt.h '' CUBLAS_ROOT CUBLAS_VER_MAJOR . CUBLAS_VER_MINOR . CUBLAS_VER_PATCH
+    gpu_library cuDNN cudnn.h -lcudnn CUDNN_ROOT CUDNN_MAJOR . CUDNN_MINOR . CUDNN_PATCHLEVEL
+    gpu_library NCCL nccl.h -lnccl NCCL_ROOT NCCL_MAJOR . NCCL_MINOR . NCCL_PATCH
+    [ "$cuda_found" = 1 ] || return
+    root=${CUDNN_FRONTEND_ROOT:-$mode/cudnn-frontend}
+    if [ -f "$root/include/cudnn_frontend.h" ]; then
+        cuda_cflags="$cuda_cflags -I$(cd "$root/include" && pwd) -DTRIREME_CUDNN_FRONTEND"
+        yes cudnn-frontend "$(macros "-I$root/include" cudnn_frontend_version.h CUDNN_FRONTEND_MAJOR_VERSION . \
+            CUDNN_FRONTEND_MINOR_VERSION . CUDNN_FRONTEND_PATCH_VERSION | tr -d ' ') ($root)"
+    else
+        printf '  \342\234\227 %-11s %s\n' cudnn-frontend \
+            'not found: own, slower attention kernels serve; make deps fetches it, or set CUDNN_FRONTEND_ROOT' >>"$report"
+    fi
+}
+
 mpi_cflags='' mpi_libs='' test_flags='' test_libs=''
 find_compiler
 have pkg-config || packages="$packages pkg-config"
@@ -231,6 +308,8 @@ find_library zstd ZSTD_ROOT zstd.h -lzstd 'ZSTD_VERSION_MAJOR . ZSTD_VERSION_MIN
 find_library xxHash XXHASH_ROOT xxhash.h -lxxhash 'XXH_VERSION_MAJOR . XXH_VERSION_MINOR . XXH_VERSION_RELEASE' libxxhash-dev xxHash
 find_library GoogleTest GTEST_ROOT gtest/gtest.h -lgtest pc:gtest libgtest-dev googletest tests
 
+[ "$mode" = --packages ] || find_cuda
+
 if [ "$mode" = --packages ]; then
     # pkg-config alone is no reason to install: it is asked for only when something was not found.
     [ "$packages" = ' pkg-config' ] || echo "$packages" | tr -s ' ' '\n' | sed '/^$/d' | sort -u | tr '\n' ' '
@@ -243,7 +322,7 @@ if [ -n "$lacking" ]; then
     cat "$report"
     echo
     echo "  missing: ${lacking#, }"
-    echo "  Debian, Ubuntu: make deps, or: apt-get install$(echo "$packages" | tr -s ' ' '\n' | sort -u | tr '\n' ' ')"
+    [ -z "$packages" ] || echo "  Debian, Ubuntu: make deps, or: apt-get install$(echo "$packages" | tr -s ' ' '\n' | sort -u | tr '\n' ' ')"
     echo "  on a cluster:   module load$modules (names differ from site to site), or set the variables named above"
     echo
     exit 1
@@ -256,5 +335,12 @@ FOUND_CFLAGS := $flags
 FOUND_LIBS := $libs
 FOUND_TEST_CFLAGS := $test_flags
 FOUND_TEST_LIBS := $test_libs
+FOUND_CUDA := $cuda_found
+END
+[ "$cuda_found" = 0 ] || cat >>"$mode/config.mk.new" <<END
+FOUND_NVCC := $nvcc
+FOUND_CUDA_ARCH := $cuda_arch
+FOUND_CUDA_CFLAGS := $cuda_cflags
+FOUND_CUDA_LIBS := $cuda_libs
 END
 mv "$mode/config.mk.new" "$mode/config.mk"

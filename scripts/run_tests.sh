@@ -141,6 +141,10 @@ run_suite() {
         for source in tests/"$suite"/*_test.cpp; do
             [[ -f $source ]] || continue
             program=$build/${source%.cpp}
+            if [[ $suite == gpu && ! -x $program ]]; then
+                count "gpu/$(basename "$program")" skipped "needs gpu: this build has no CUDA"
+                continue
+            fi
             ranks=$(sed -n '1s|^// ranks:||p' "$source")
             if [[ -z $ranks ]]; then run_program "$suite/$(basename "$program")" gtest "$program"; fi
             for n in $ranks; do

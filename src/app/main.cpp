@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "trireme/backend/backend.hpp"
 #include "trireme/base/build_info.hpp"
 #include "trireme/checkpoint/checkpoint.hpp"
 #include "trireme/comm/phase.hpp"
@@ -49,6 +50,8 @@ int run(options::Command command, const std::vector<std::string>& arguments, com
     options::Resolved resolved;
     comm::agree(runtime.world(), [&] {
         options::Environment environment;
+        environment.devices =
+            backend::has_cuda() ? options::DeviceSupport::cpu_and_cuda : options::DeviceSupport::cpu_only;
         environment.ranks = runtime.ranks();
         environment.launcher = runtime.started_by();
         environment.ranks_on_node = runtime.ranks_on_node();

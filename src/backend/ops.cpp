@@ -233,6 +233,46 @@ void Operations::linear_input_gradient(const Tensor& grad_y, const Tensor& weigh
     do_linear_input_gradient(grad_y, weight, grad_x);
 }
 
+void Operations::linear_gelu_forward(const Tensor& x, const Tensor& weight, const Tensor& bias, Tensor inner,
+                                     Tensor y) {
+    Check("linear_gelu_forward", {{"x", x}, {"weight", weight}, {"inner", inner}, {"y", y}, {"bias", bias}})
+        .defined(1)
+        .type(weight, x.type(), kOneType)
+        .type(bias, x.type(), kOneType)
+        .type(inner, x.type(), kOneType)
+        .type(y, x.type(), kOneType)
+        .that(is_matrix(weight, columns(y), columns(x)) && same_rows(x, y) && same_rows(x, inner) &&
+                  columns(inner) == columns(y) && (!bias.defined() || is_vector(bias, columns(y))),
+              "x [n, in], weight [out, in], bias [out], inner, y [n, out]");
+    do_linear_gelu_forward(x, weight, bias, inner, y);
+}
+
+void Operations::linear_gelu_input_gradient(const Tensor& grad_y, const Tensor& weight, const Tensor& inner,
+                                            Tensor grad_inner) {
+    Check("linear_gelu_input_gradient",
+          {{"grad_y", grad_y}, {"weight", weight}, {"inner", inner}, {"grad_inner", grad_inner}})
+        .defined()
+        .type(weight, grad_y.type(), kOneType)
+        .type(inner, grad_y.type(), kOneType)
+        .type(grad_inner, grad_y.type(), kOneType)
+        .that(is_matrix(weight, columns(grad_y), columns(grad_inner)) && same_rows(grad_y, grad_inner) &&
+                  columns(inner) == columns(grad_inner) && same_rows(inner, grad_inner),
+              "grad_y [n, out], weight [out, in], inner, grad_inner [n, in]");
+    do_linear_gelu_input_gradient(grad_y, weight, inner, grad_inner);
+}
+
+void Operations::do_linear_gelu_forward(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                                        Tensor inner, Tensor y) {
+    do_linear_forward(x, weight, bias, inner);
+    do_gelu_forward(inner, y);
+}
+
+void Operations::do_linear_gelu_input_gradient(const Tensor& grad_y, const Tensor& weight,
+                                               const Tensor& inner, Tensor grad_inner) {
+    do_linear_input_gradient(grad_y, weight, grad_inner);
+    do_gelu_input_gradient(grad_inner, inner, grad_inner);
+}
+
 void Operations::linear_weight_gradient(const Tensor& x, const Tensor& grad_y, Tensor grad_weight,
                                         GradWrite write) {
     Check("linear_weight_gradient", {{"x", x}, {"grad_y", grad_y}, {"grad_weight", grad_weight}})
@@ -510,6 +550,37 @@ void Operations::cross_entropy_gradient(Tensor logits, std::int64_t valid_column
               "logits [n, V], targets [n], maximum [n], sums [2, n], mask [n]")
         .that(valid_columns >= 0 && valid_columns <= columns(logits), "valid_columns lies in [0, V]");
     do_cross_entropy_gradient(logits, valid_columns, targets, first_row, maximum, sums, mask, factor);
+}
+
+void Operations::cross_entropy(Tensor logits, std::int64_t valid_columns, const Tensor& targets,
+                               const Tensor& mask, double factor, Tensor maximum, Tensor sums, Tensor loss) {
+    Check("cross_entropy", {{"logits", logits},
+                            {"targets", targets},
+                            {"maximum", maximum},
+                            {"sums", sums},
+                            {"loss", loss},
+                            {"mask", mask}})
+        .defined(1)
+        .type(targets, DType::i32, kTokenType)
+        .type(maximum, statistics_type(logits.type()), kStatType)
+        .type(sums, statistics_type(logits.type()), kStatType)
+        .type(loss, statistics_type(logits.type()), kStatType)
+        .type(mask, statistics_type(logits.type()), kStatType)
+        .that(targets.elements() == rows(logits) && maximum.elements() == rows(logits) &&
+                  is_matrix(sums, 2, rows(logits)) && (!mask.defined() || mask.elements() == rows(logits)) &&
+                  loss.elements() == 1,
+              "logits [n, V], targets [n], maximum [n], sums [2, n], mask [n], loss [1]")
+        .that(valid_columns >= 0 && valid_columns <= columns(logits), "valid_columns lies in [0, V]");
+    do_cross_entropy(logits, valid_columns, targets, mask, factor, maximum, sums, loss);
+}
+
+void Operations::do_cross_entropy(Tensor logits, std::int64_t valid_columns, const Tensor& targets,
+                                  const Tensor& mask, double factor, Tensor maximum, Tensor sums,
+                                  Tensor loss) {
+    do_cross_entropy_maximum(logits, valid_columns, maximum);
+    do_cross_entropy_sums(logits, valid_columns, targets, 0, maximum, sums);
+    do_cross_entropy_loss(sums, mask, loss);
+    do_cross_entropy_gradient(logits, valid_columns, targets, 0, maximum, sums, mask, factor);
 }
 
 void Operations::sum_of_squares(const Tensor& x, Tensor result, GradWrite write) {

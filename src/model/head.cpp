@@ -53,7 +53,7 @@ void Head::bind(const memory::Arena& arena, const Parameters& parameters, const 
 
 void Head::begin() {
     machinery_.backend->compute().fill(loss_, 0);
-    logits_of_ = -1;
+    logits_of_ = gradient_of_ = -1;
 }
 
 void Head::compute_logits(const HeadActivations<Tensor>& kept) {
@@ -65,8 +65,15 @@ void Head::forward(const HeadActivations<Tensor>& kept, std::int64_t micro_batch
     norm_.forward(kept.input, kept.norm, kept.norm_mean, kept.norm_rstd);
     compute_logits(kept);
     logits_of_ = micro_batch;
+    gradient_of_ = -1;
     if (mode == Mode::infer)
         return;
+    if (mode == Mode::train && machinery_.tensor->size() == 1) {
+        ops.cross_entropy(logits_, d_.valid_rows, kept.targets, {}, loss_factor(), kept.maximum, kept.sums, loss_);
+        logits_of_ = -1;
+        gradient_of_ = micro_batch;
+        return;
+    }
     ops.cross_entropy_maximum(logits_, d_.valid_rows, kept.maximum);
     machinery_.tensor->all_reduce(kept.maximum, ReduceOp::max);
     ops.cross_entropy_sums(logits_, d_.valid_rows, kept.targets, d_.first_row, kept.maximum, kept.sums);
@@ -74,14 +81,20 @@ void Head::forward(const HeadActivations<Tensor>& kept, std::int64_t micro_batch
     ops.cross_entropy_loss(kept.sums, {}, loss_);
 }
 
-void Head::backward(const HeadActivations<Tensor>& kept, std::int64_t micro_batch, double factor,
-                    Tensor grad) {
+// 1 / (tokens of a step): the loss is a mean over the global batch.
+double Head::loss_factor() const {
+    return 1.0 / (static_cast<double>(setup_.global_batch) * static_cast<double>(d_.T));
+}
+
+void Head::backward(const HeadActivations<Tensor>& kept, std::int64_t micro_batch, Tensor grad) {
     backend::Operations& ops = machinery_.backend->compute();
-    if (logits_of_ != micro_batch)
-        compute_logits(kept);
-    logits_of_ = -1; // they turn into their gradient
-    ops.cross_entropy_gradient(logits_, d_.valid_rows, kept.targets, d_.first_row, kept.maximum, kept.sums,
-                               {}, factor);
+    if (gradient_of_ != micro_batch) {
+        if (logits_of_ != micro_batch)
+            compute_logits(kept);
+        ops.cross_entropy_gradient(logits_, d_.valid_rows, kept.targets, d_.first_row, kept.maximum, kept.sums, {},
+                                   loss_factor());
+    }
+    logits_of_ = gradient_of_ = -1;
     ops.linear_input_gradient(logits_, word_, grad_norm_);
     const Tensor grad_norm = region_.outside(grad_norm_);
     region_.leave(grad_norm_, grad_norm);

@@ -41,14 +41,15 @@ class Head {
     // From kept.input (and kept.targets unless mode is infer). Adds the loss of the micro-batch to loss().
     void forward(const HeadActivations<Tensor>& kept, std::int64_t micro_batch, Mode mode);
     // grad [Ts, B, C] becomes the gradient of kept.input; adds to the main gradients of norm and word
-    // embedding. `factor` scales the loss.
-    void backward(const HeadActivations<Tensor>& kept, std::int64_t micro_batch, double factor, Tensor grad);
+    // embedding.
+    void backward(const HeadActivations<Tensor>& kept, std::int64_t micro_batch, Tensor grad);
 
     const Tensor& loss() const { return loss_; }     // [1] stat: sum over tokens since begin()
     const Tensor& logits() const { return logits_; } // [n, V] of the last forward pass
 
   private:
     void compute_logits(const HeadActivations<Tensor>& kept);
+    double loss_factor() const;
 
     StageSetup setup_;
     Dimensions d_;
@@ -58,7 +59,8 @@ class Head {
     Tensor word_, grad_word_; // [V, C]
     memory::Item logits_item_, loss_item_, grad_norm_item_;
     Tensor logits_, loss_, grad_norm_;
-    std::int64_t logits_of_ = -1; // micro-batch whose logits the buffer holds
+    std::int64_t logits_of_ = -1;   // micro-batch whose logits the buffer holds
+    std::int64_t gradient_of_ = -1; // or whose gradient of logits it holds already
 };
 
 HeadActivations<Tensor> bind(const memory::Arena& arena, const HeadActivations<memory::Item>& items);

@@ -186,8 +186,7 @@ struct Piece::Impl {
     // From the output of the last layer: the gradient of the loss, or what was received.
     void head_gradient(std::int64_t micro_batch, Slot<Tensor>& in, Tensor grad) {
         if (head)
-            head->backward(in.head, micro_batch,
-                           1.0 / (static_cast<double>(stage.global_batch) * static_cast<double>(d.T)), grad);
+            head->backward(in.head, micro_batch, grad);
     }
 
     void backward(std::int64_t micro_batch, std::int64_t first_sample, Tensor grad) {

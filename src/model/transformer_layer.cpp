@@ -198,11 +198,12 @@ void TransformerLayer::forward(const Tensor& input, const LayerActivations<Tenso
                               kept.residual);
 
     mlp_norm_.forward(kept.residual, kept.mlp_norm, kept.mlp_norm_mean, kept.mlp_norm_rstd);
-    ops.linear_forward(region_.enter(kept.mlp_norm), up_.weight, up_.bias, kept.up);
-    if (gated())
+    if (gated()) {
+        ops.linear_forward(region_.enter(kept.mlp_norm), up_.weight, up_.bias, kept.up);
         ops.swiglu_forward(kept.up, kept.activated);
-    else
-        ops.gelu_forward(kept.up, kept.activated);
+    } else {
+        ops.linear_gelu_forward(region_.enter(kept.mlp_norm), up_.weight, up_.bias, kept.up, kept.activated);
+    }
     if (wanted == LayerOutput::discarded)
         return;
     const Tensor down = region_.leave_from(output);
@@ -220,12 +221,12 @@ void TransformerLayer::input_gradient(const Tensor& input, const LayerActivation
     ops.dropout_gradient(grad, dropout(backend::DropoutSite::mlp_output, first_sample, Mode::train),
                          region_.outside(gradients.down));
     region_.complete(gradients.down);
-    const Tensor activated = gated() ? gradients.activated : gradients.up; // GELU works in place
-    ops.linear_input_gradient(gradients.down, down_.weight, activated);
-    if (gated())
-        ops.swiglu_input_gradient(activated, kept.up, gradients.up);
-    else
-        ops.gelu_input_gradient(activated, kept.up, gradients.up);
+    if (gated()) {
+        ops.linear_input_gradient(gradients.down, down_.weight, gradients.activated);
+        ops.swiglu_input_gradient(gradients.activated, kept.up, gradients.up);
+    } else {
+        ops.linear_gelu_input_gradient(gradients.down, down_.weight, kept.up, gradients.up);
+    }
     ops.linear_input_gradient(gradients.up, up_.weight, gradients.mlp_norm);
     const Tensor mlp_norm = region_.outside(gradients.mlp_norm);
     region_.leave(gradients.mlp_norm, mlp_norm);

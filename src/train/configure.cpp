@@ -137,6 +137,16 @@ data::DatasetOptions dataset_options(const options::Resolved& options, std::int6
     return result;
 }
 
+std::unique_ptr<backend::Backend> make_backend(const options::Resolved& options,
+                                               const comm::Runtime& runtime) {
+    backend::BackendSetup setup;
+    setup.device =
+        options.machine.device == options::Device::cuda ? backend::Device::cuda : backend::Device::cpu;
+    setup.threads = static_cast<int>(options.machine.threads_per_rank);
+    setup.local_rank = runtime.local_rank();
+    return backend::make_backend(setup);
+}
+
 EngineSetup engine_setup(const options::Resolved& options, std::int64_t vocabulary, Purpose purpose) {
     EngineSetup setup;
     const options::Resolved::Model& model = options.model;

@@ -13,6 +13,8 @@ namespace trireme::train {
 
 std::unique_ptr<data::Tokenizer> make_tokenizer(const options::Resolved& options);
 data::DatasetOptions dataset_options(const options::Resolved& options, std::int64_t vocabulary);
+std::unique_ptr<backend::Backend> make_backend(const options::Resolved& options,
+                                               const comm::Runtime& runtime);
 EngineSetup engine_setup(const options::Resolved& options, std::int64_t vocabulary, Purpose purpose);
 optimizer::LearningRate learning_rate(const options::Resolved& options);
 

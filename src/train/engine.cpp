@@ -6,6 +6,7 @@
 #include <cmath>
 #include <optional>
 
+#include "trireme/base/philox.hpp"
 #include "trireme/comm/phase.hpp"
 
 namespace trireme::train {
@@ -43,6 +44,40 @@ optimizer::OptimizerSetup optimizer_setup(const EngineSetup& setup) {
     result.seen = part ? optimizer::SeenSequence::part : optimizer::SeenSequence::whole;
     return result;
 }
+
+// Tokens for a step whose results are dropped.
+class RandomBatches : public pipeline::BatchSource {
+  public:
+    RandomBatches(const EngineSetup& setup, int data_rank) : setup_(setup), data_rank_(data_rank) {
+        tokens_.resize(static_cast<std::size_t>(setup.model.sequence * setup.micro_batch));
+        for (std::size_t i = 0; i < tokens_.size(); ++i) {
+            const PhiloxCounter words = philox4x32({static_cast<std::uint32_t>(i), 0, 0, 0}, {0, 0});
+            tokens_[i] =
+                static_cast<std::int32_t>(words[0] % static_cast<std::uint32_t>(setup.model.vocabulary));
+        }
+    }
+    std::int64_t first_sample(std::int64_t number) const override {
+        return (number * setup_.grid.data + data_rank_) * setup_.micro_batch;
+    }
+    model::MicroBatch load(std::int64_t number) override {
+        model::MicroBatch batch;
+        batch.number = number;
+        batch.first_sample = first_sample(number);
+        batch.tokens = Tensor(std::span(tokens_), Shape{setup_.model.sequence, setup_.micro_batch});
+        batch.targets = Tensor(std::span(tokens_), Shape{setup_.model.sequence * setup_.micro_batch});
+        return batch;
+    }
+
+  private:
+    const EngineSetup& setup_;
+    int data_rank_;
+    std::vector<std::int32_t> tokens_;
+};
+
+class NoHooks : public model::StepHooks {
+  public:
+    void gradients_complete(int) override {}
+};
 
 topology::Schedule schedule_for(const EngineSetup& setup) {
     if (setup.purpose == Purpose::forward_only)
@@ -130,6 +165,26 @@ void Engine::initialise_weights() {
     impl_->parameters.initialise(impl_->setup.seed, impl_->backend);
     if (impl_->optimizer)
         impl_->optimizer->copy_master_from_weights();
+}
+
+std::string Engine::tune(const std::string& known) {
+    const comm::PhaseScope phase("timing of matrix products");
+    Impl& in = *impl_;
+    if (in.backend.device() == backend::Device::cpu)
+        return {};
+    std::string choices = known;
+    if (known.empty()) {
+        RandomBatches batches(in.setup, in.groups.at.data);
+        NoHooks hooks;
+        in.backend.start_tuning();
+        in.optimizer->begin();
+        in.executor.train(batches, hooks);
+        const std::vector<std::string> found = in.groups.world->all_gather(in.backend.end_tuning());
+        for (auto lines = found.rbegin(); lines != found.rend(); ++lines) // later lines win: the lowest rank's
+            choices += *lines;
+    }
+    in.backend.use_tuned(choices);
+    return choices;
 }
 
 StepReport Engine::train_step(pipeline::BatchSource& batches, double learning_rate) {

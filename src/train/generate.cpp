@@ -33,8 +33,8 @@ struct Loaded {
     std::optional<Engine> engine;
 
     Loaded(const options::Resolved& options, std::int64_t vocabulary, const std::filesystem::path& path,
-           comm::Runtime& runtime)
-        : backend(backend::make_cpu_backend(static_cast<int>(options.machine.threads_per_rank))) {
+           comm::Runtime& runtime) {
+        comm::agree(runtime.world(), [&] { backend = make_backend(options, runtime); });
         const EngineSetup setup = engine_setup(options, vocabulary, Purpose::forward_only);
         engine.emplace(setup, comm::ProcessGroups(runtime, setup.grid, *backend), *backend);
         checkpoint::load(path, {&engine->parameters(), nullptr, backend.get(), &engine->groups()});

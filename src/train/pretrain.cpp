@@ -72,7 +72,7 @@ class Training {
                 require_writable(options.checkpoint.save);
         });
         find_checkpoint();
-        backend_ = backend::make_cpu_backend(static_cast<int>(options.machine.threads_per_rank));
+        comm::agree(world_, [&] { backend_ = make_backend(options, runtime); });
         EngineSetup setup = engine_setup(options, vocabulary_, Purpose::train);
         setup.seed = state_.seed;
         engine_.emplace(setup, comm::ProcessGroups(runtime, setup.grid, *backend_), *backend_);

@@ -58,9 +58,15 @@ check_equal "and after that there is nothing to do" "$(compiled)" ""
 make BUILD=. clean >output 2>&1
 check_equal "clean does not remove the project" "$? $(ls -d src)" "2 src"
 
-make CUDA=1 >output 2>&1
-check_equal "CUDA=1 is an error yet" "$?" 2
-check_contains "CUDA=1 says why" "$(cat output)" "CUDA=0"
+make CUDA=2 >output 2>&1
+check_equal "CUDA=2 is an error" "$?" 2
+check_contains "CUDA=2 says what is meant" "$(cat output)" "0, 1 or auto"
+make BUILD=other CUDA=1 NVCC=/nowhere/nvcc >output 2>&1
+check_equal "CUDA=1 without nvcc is an error" "$?" 2
+check_contains "CUDA=1 says what is missing" "$(cat output)" "missing: CUDA"
+make BUILD=other CUDA=auto NVCC=/nowhere/nvcc config >output 2>&1
+check_equal "CUDA=auto without nvcc is none" "$?" 0
+check_contains "CUDA=auto says what GPUs would need" "$(cat output)" "only GPUs need it"
 make BUILD=other HDF5_ROOT=/nowhere BLAS_LIBS=-lnosuchblas >output 2>&1
 check_equal "missing libraries are an error" "$?" 2
 check_contains "all of them are in one line" "$(cat output)" "missing: HDF5, BLAS"

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "trireme/backend/ops.hpp"
 #include "trireme/memory/arena.hpp"
@@ -16,6 +17,8 @@ namespace trireme::backend {
 enum class StreamRole : std::uint8_t { compute, gradient_reduction, parameter_gather, pipeline, copy };
 inline constexpr int kStreamRoles = 5;
 
+enum class Device : std::uint8_t { cpu, cuda };
+
 // A point in a stream's work; cheap to copy.
 struct Event {
     std::int32_t index = -1;
@@ -24,6 +27,8 @@ struct Event {
 class Backend : public memory::Allocator {
   public:
     virtual std::string description() const = 0; // "CPU, 2 threads, OpenBLAS 0.3.21 (Haswell)"
+
+    virtual Device device() const { return Device::cpu; }
 
     // Operations enqueued on the stream of that role. The reference lives as long as the backend.
     virtual Operations& operations(StreamRole role) = 0;
@@ -37,6 +42,13 @@ class Backend : public memory::Allocator {
     virtual void copy_to_host(const Tensor& from, Tensor to) = 0;
     virtual void copy_to_device(const Tensor& from, Tensor to) = 0;
 
+    // Between start and end, operations may compute many times over to find the fastest way for each shape: what they write is
+    // worth nothing then. Ends with what was found, as lines of text, for use_tuned() of other ranks and later runs. A backend
+    // with nothing to find returns no text.
+    virtual void start_tuning() {}
+    virtual std::string end_tuning() { return {}; }
+    virtual void use_tuned(std::string_view) {}
+
     // What allocate() has handed out and not got back, and how often it was called.
     virtual std::int64_t allocated_bytes() const = 0;
     virtual std::int64_t allocations() const = 0;
@@ -44,5 +56,17 @@ class Backend : public memory::Allocator {
 
 // threads: for this rank's loops and matrix products; at least 1.
 std::unique_ptr<Backend> make_cpu_backend(int threads);
+
+// What a run asks for.
+struct BackendSetup {
+    Device device = Device::cpu;
+    int threads = 1;    // cpu: as for make_cpu_backend
+    int local_rank = 0; // cuda: among the ranks of this node; it chooses the GPU
+};
+
+bool has_cuda(); // whether this build can make the CUDA backend
+
+// Throws Error (usage) for a device that this build lacks, Error (device) if there is no usable GPU.
+std::unique_ptr<Backend> make_backend(const BackendSetup& setup);
 
 } // namespace trireme::backend

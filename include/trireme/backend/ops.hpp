@@ -90,6 +90,10 @@ class Operations {
     void linear_forward(const Tensor& x, const Tensor& weight, const Tensor& bias, Tensor y);
     // grad_y [n, out], weight [out, in], grad_x [n, in].
     void linear_input_gradient(const Tensor& grad_y, const Tensor& weight, Tensor grad_x);
+    // With GELU behind it, in one pass where the device can: inner = x W^T + bias, y = gelu(inner), both [n, out]; and
+    // grad_inner = (grad_y W) * gelu'(inner) for the layer after it: grad_y [n, out], weight [out, in], inner, grad_inner [n, in].
+    void linear_gelu_forward(const Tensor& x, const Tensor& weight, const Tensor& bias, Tensor inner, Tensor y);
+    void linear_gelu_input_gradient(const Tensor& grad_y, const Tensor& weight, const Tensor& inner, Tensor grad_inner);
     // x [n, in], grad_y [n, out], grad_weight [out, in] main.
     void linear_weight_gradient(const Tensor& x, const Tensor& grad_y, Tensor grad_weight, GradWrite write);
     // grad_y [n, out], grad_bias [out] main: column sums.
@@ -160,6 +164,10 @@ class Operations {
     // logits become their gradient in place: factor * mask * (softmax - one at the target); padding columns become 0.
     void cross_entropy_gradient(Tensor logits, std::int64_t valid_columns, const Tensor& targets, std::int64_t first_row,
                                 const Tensor& maximum, const Tensor& sums, const Tensor& mask, double factor);
+    // All four at once where this rank holds the whole vocabulary: maximum, sums and loss as above, and the logits become
+    // their gradient. A device may read them only once.
+    void cross_entropy(Tensor logits, std::int64_t valid_columns, const Tensor& targets, const Tensor& mask, double factor,
+                       Tensor maximum, Tensor sums, Tensor loss);
 
     // --- optimizer ----------------------------------------------------------------------------------------------------------
     // result [1] f64 = or += sum of x^2, accumulated in f64.
@@ -169,6 +177,14 @@ class Operations {
     // finite nothing is changed.
     void adam_update(Tensor master, const Tensor& gradient, Tensor moment1, Tensor moment2, Tensor weights,
                      const Tensor& factor, const Adam& adam);
+
+  protected:
+    // What the fused operations are made of unless a device overrides them.
+    virtual void do_linear_gelu_forward(const Tensor& x, const Tensor& weight, const Tensor& bias, Tensor inner, Tensor y);
+    virtual void do_linear_gelu_input_gradient(const Tensor& grad_y, const Tensor& weight, const Tensor& inner,
+                                               Tensor grad_inner);
+    virtual void do_cross_entropy(Tensor logits, std::int64_t valid_columns, const Tensor& targets, const Tensor& mask,
+                                  double factor, Tensor maximum, Tensor sums, Tensor loss);
 
   private:
     virtual void do_fill(Tensor x, double value) = 0;

@@ -68,7 +68,9 @@ class Communicator {
     int rank_;
 };
 
-// One rank alone, without MPI: every collective is the identity, in host memory.
-std::unique_ptr<Communicator> make_self_communicator(std::string name, int world_rank = 0);
+// One rank alone, without MPI: every collective is the identity; gather and scatter copy, in host memory or,
+// given a backend, in that backend's.
+std::unique_ptr<Communicator> make_self_communicator(std::string name, int world_rank = 0,
+                                                     backend::Backend* backend = nullptr);
 
 } // namespace trireme::comm

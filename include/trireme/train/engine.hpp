@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "trireme/backend/backend.hpp"
 #include "trireme/catalogue/model_config.hpp"
@@ -55,6 +56,12 @@ class Engine {
     Engine& operator=(const Engine&) = delete;
 
     void initialise_weights();
+
+    // Finds the fastest way to compute each shape by running one step on random tokens, whose results are
+    // dropped; weights and optimizer stay. The choices of the lowest rank that has a shape serve all ranks.
+    // Call it when weights are set. Returns the choices as text (none on a CPU); given those of an earlier
+    // run, takes them and runs nothing.
+    std::string tune(const std::string& known = {});
 
     // One optimizer step over micro_batches() micro-batches.
     StepReport train_step(pipeline::BatchSource& batches, double learning_rate);

@@ -5,20 +5,34 @@
 #include "comm/mpi/mpi_communicator.hpp"
 #include "comm/mpi/runtime_impl.hpp"
 
+#ifdef TRIREME_CUDA
+#include "comm/nccl/make_nccl.hpp"
+#endif
+
 namespace trireme::comm {
 
 namespace {
 
+using backend::StreamRole;
+
 // `members`: the world ranks of this rank's group, of equal size on all ranks; `belongs`: whether this rank
 // is one.
 std::unique_ptr<Communicator> make_group(const char* name, const std::vector<int>& members, int world_rank,
-                                         MPI_Comm world, backend::Backend& backend, bool belongs = true) {
+                                         MPI_Comm world, backend::Backend& backend, backend::StreamRole role,
+                                         bool belongs = true) {
     if (members.size() == 1)
-        return make_self_communicator(name, world_rank);
+        return make_self_communicator(name, world_rank, &backend);
     MpiComm comm = split(world, belongs ? members.front() : -1, name);
     if (!belongs)
         return nullptr;
-    auto group = std::make_unique<MpiCommunicator>(name, std::move(comm), backend);
+    std::unique_ptr<Communicator> group;
+    if (backend.device() == backend::Device::cpu)
+        group = std::make_unique<MpiCommunicator>(name, std::move(comm), backend);
+#ifdef TRIREME_CUDA
+    else
+        group = make_nccl_communicator(name, std::move(comm), backend, role);
+#endif
+    static_cast<void>(role); // host memory has one stream
     TRIREME_ASSERT(group->world_ranks() == members, "the ", name, " has other members than planned");
     return group;
 }
@@ -33,18 +47,21 @@ ProcessGroups::ProcessGroups(Runtime& runtime, const topology::Grid& layout, bac
 
     const std::vector<int> stage_members = grid.stage_group(rank);
     stage = std::make_unique<MpiHostGroup>("stage group", split(all, stage_members.front(), "stage group"));
-    tensor = make_group("tensor group", grid.tensor_group(rank), rank, all, backend);
-    data = make_group("data group", grid.data_group(rank), rank, all, backend);
-    pipeline = make_group("pipeline group", grid.pipeline_group(rank), rank, all, backend);
+    tensor = make_group("tensor group", grid.tensor_group(rank), rank, all, backend, StreamRole::compute);
+    data =
+        make_group("data group", grid.data_group(rank), rank, all, backend, StreamRole::gradient_reduction);
+    pipeline =
+        make_group("pipeline group", grid.pipeline_group(rank), rank, all, backend, StreamRole::pipeline);
 
     const bool at_an_end = at.pipeline == 0 || at.pipeline == grid.pipeline - 1;
-    embedding = make_group("embedding group", grid.embedding_group(rank), rank, all, backend, at_an_end);
+    embedding = make_group("embedding group", grid.embedding_group(rank), rank, all, backend,
+                           StreamRole::compute, at_an_end);
 
     std::vector<int> model_members;
     for (int pp = 0; pp < grid.pipeline; ++pp)
         for (int tp = 0; tp < grid.tensor; ++tp)
             model_members.push_back(grid.rank({.tensor = tp, .data = at.data, .pipeline = pp}));
-    model = make_group("model group", model_members, rank, all, backend);
+    model = make_group("model group", model_members, rank, all, backend, StreamRole::compute);
 }
 
 ProcessGroups ProcessGroups::alone(HostGroup& world) {

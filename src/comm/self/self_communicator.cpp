@@ -10,7 +10,8 @@ namespace {
 
 class SelfCommunicator final : public Communicator {
   public:
-    SelfCommunicator(std::string name, int world_rank) : Communicator(std::move(name), {world_rank}, 0) {}
+    SelfCommunicator(std::string name, int world_rank, backend::Backend* backend)
+        : Communicator(std::move(name), {world_rank}, 0), backend_(backend) {}
 
   private:
     void do_all_reduce(Tensor, ReduceOp) override {}
@@ -22,20 +23,27 @@ class SelfCommunicator final : public Communicator {
     Request do_receive(Tensor, int, int) override { refuse(); }
     void do_wait(Request&) override { refuse(); }
 
-    static void copy(const Tensor& from, const Tensor& to) {
-        if (from.data() != to.data())
+    void copy(const Tensor& from, const Tensor& to) {
+        if (from.data() == to.data())
+            return;
+        if (backend_ != nullptr && backend_->device() != backend::Device::cpu)
+            backend_->compute().copy(from, to);
+        else
             std::memmove(to.data(), from.data(), static_cast<std::size_t>(from.bytes()));
     }
     [[noreturn]] void refuse() const {
         throw Error(ErrorCategory::internal,
                     concat("the ", name(), " has one rank: there is nobody to talk to"));
     }
+
+    backend::Backend* backend_;
 };
 
 } // namespace
 
-std::unique_ptr<Communicator> make_self_communicator(std::string name, int world_rank) {
-    return std::make_unique<SelfCommunicator>(std::move(name), world_rank);
+std::unique_ptr<Communicator> make_self_communicator(std::string name, int world_rank,
+                                                     backend::Backend* backend) {
+    return std::make_unique<SelfCommunicator>(std::move(name), world_rank, backend);
 }
 
 } // namespace trireme::comm

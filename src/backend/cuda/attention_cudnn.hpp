@@ -1,0 +1,37 @@
+// Fused attention by cuDNN for bf16 without dropout or documents: forward, and the deterministic backward.
+// Graphs are built at the first call of each shape and remembered. Without cudnn-frontend at build time
+// `supports` is always false.
+#pragma once
+
+#include <cstdint>
+#include <cuda_runtime_api.h>
+#include <initializer_list>
+#include <memory>
+
+#include "backend/cuda/scratch.hpp"
+#include "trireme/backend/ops.hpp"
+
+namespace trireme::backend {
+
+class CudnnAttention {
+  public:
+    explicit CudnnAttention(cudaStream_t stream);
+    ~CudnnAttention();
+    CudnnAttention(const CudnnAttention&) = delete;
+    CudnnAttention& operator=(const CudnnAttention&) = delete;
+
+    // The shapes of ops.hpp. False: the own kernels serve. others: the tensors of activations that take part
+    // besides qkv.
+    bool supports(const Tensor& qkv, const Attention& attention, std::initializer_list<Tensor> others);
+    void forward(const Tensor& qkv, const Attention& attention, const Tensor& out, const Tensor& logsumexp,
+                 DeviceScratch& workspace);
+    void input_gradient(const Tensor& grad_out, const Tensor& qkv, const Tensor& out, const Tensor& logsumexp,
+                        const Attention& attention, const Tensor& grad_qkv, DeviceScratch& workspace);
+
+  private:
+    struct Impl;
+    cudaStream_t stream_;
+    std::unique_ptr<Impl> impl_; // made at the first call
+};
+
+} // namespace trireme::backend

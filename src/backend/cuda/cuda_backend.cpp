@@ -1,0 +1,150 @@
+// One GPU: its memory, streams by role, events in a ring, and copies. The host waits only where backend.hpp
+// says so.
+#include "backend/cuda/cuda_backend.hpp"
+
+#include "backend/cuda/check.hpp"
+#include "backend/cuda/make_cuda.hpp"
+#include "trireme/base/sizes.hpp"
+
+namespace trireme::backend {
+namespace {
+
+void require_equal_bytes(const Tensor& from, const Tensor& to) {
+    if (from.bytes() != to.bytes())
+        throw Error(
+            ErrorCategory::internal, "copy between host and device: the sizes differ",
+            {concat("from ", from.shape().text(), " ", name(from.type()), ", ", from.bytes(), " bytes"),
+             concat("to ", to.shape().text(), " ", name(to.type()), ", ", to.bytes(), " bytes")});
+}
+
+} // namespace
+
+CudaBackend::CudaBackend(int device) : device_(device) {
+    check(cudaSetDevice(device_), concat("choice of GPU ", device_).c_str());
+    for (cudaStream_t& stream : streams_)
+        check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "stream");
+    events_.resize(kEvents);
+    for (cudaEvent_t& event : events_)
+        check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "event");
+    for (std::size_t role = 0; role < operations_.size(); ++role)
+        operations_[role] = std::make_unique<CudaOperations>(streams_[role], *this);
+    staging_ = std::make_unique<Staging>();
+}
+
+CudaBackend::~CudaBackend() {
+    cudaDeviceSynchronize();
+    operations_ = {};
+    staging_.reset();
+    for (const cudaEvent_t event : events_)
+        cudaEventDestroy(event);
+    for (const cudaStream_t stream : streams_)
+        cudaStreamDestroy(stream);
+}
+
+void* CudaBackend::allocate(std::int64_t bytes) {
+    void* data = nullptr;
+    const auto count = static_cast<std::size_t>(std::max<std::int64_t>(bytes, 1));
+    if (const cudaError_t status = cudaMalloc(&data, count); status != cudaSuccess) {
+        cudaGetLastError(); // it is reported here and must not show up in the next call
+        std::size_t free = 0, total = 0;
+        if (cudaMemGetInfo(&free, &total) != cudaSuccess)
+            free = total = 0;
+        throw Error(ErrorCategory::device, concat("GPU ", device_, " has no ", show_bytes(bytes), " left"),
+                    {concat("free: ", show_bytes(static_cast<std::int64_t>(free)), " of ",
+                            show_bytes(static_cast<std::int64_t>(total)),
+                            ", taken by this rank so far: ", show_bytes(allocated_bytes_)),
+                     concat("CUDA says: ", cudaGetErrorString(status)),
+                     "try: a smaller --micro-batch-size, --recompute-activations, or more GPUs"});
+    }
+    // On the compute stream and waited for: whichever stream touches the memory first finds zeros.
+    check(cudaMemsetAsync(data, 0, count, stream(StreamRole::compute)), "clearing of memory");
+    check(cudaStreamSynchronize(stream(StreamRole::compute)), "clearing of memory");
+    allocated_bytes_ += bytes;
+    ++allocations_;
+    return data;
+}
+
+void CudaBackend::release(void* data, std::int64_t bytes) noexcept {
+    cudaFree(data);
+    allocated_bytes_ -= bytes;
+}
+
+std::string CudaBackend::description() const {
+    cudaDeviceProp properties{};
+    check(cudaGetDeviceProperties(&properties, device_), "look-up of the GPU");
+    int driver = 0;
+    check(cudaDriverGetVersion(&driver), "look-up of the driver");
+    return concat("CUDA, ", properties.name, " (GPU ", device_, ", ",
+                  show_bytes(static_cast<std::int64_t>(properties.totalGlobalMem)), ", compute capability ",
+                  properties.major, ".", properties.minor, "), cuBLASLt ", cublasLtGetVersion() / 10000, ".",
+                  cublasLtGetVersion() / 100 % 100, ", cuDNN ", cudnnGetVersion() / 10000, ".",
+                  cudnnGetVersion() / 100 % 100, ", driver for CUDA ", driver / 1000, ".", driver / 10 % 100);
+}
+
+Operations& CudaBackend::operations(StreamRole role) {
+    return *operations_[static_cast<std::size_t>(role)];
+}
+
+Event CudaBackend::record(StreamRole role) {
+    const std::size_t index = next_event_;
+    next_event_ = (next_event_ + 1) % kEvents;
+    check(cudaEventRecord(events_[index], stream(role)), "event");
+    return {static_cast<std::int32_t>(index)};
+}
+
+void CudaBackend::wait(StreamRole role, Event event) {
+    if (event.index >= 0)
+        check(cudaStreamWaitEvent(stream(role), events_[static_cast<std::size_t>(event.index)], 0),
+              "wait for an event");
+}
+
+void CudaBackend::synchronize(StreamRole role) {
+    check(cudaStreamSynchronize(stream(role)), "wait for a stream");
+}
+
+void CudaBackend::copy_to_host(const Tensor& from, Tensor to) {
+    require_equal_bytes(from, to);
+    if (from.bytes() == 0)
+        return;
+    const cudaStream_t compute = stream(StreamRole::compute);
+    check(cudaMemcpyAsync(to.data(), from.data(), static_cast<std::size_t>(from.bytes()),
+                          cudaMemcpyDeviceToHost, compute),
+          "copy to the host");
+    check(cudaStreamSynchronize(compute), "copy to the host");
+}
+
+void CudaBackend::copy_to_device(const Tensor& from, Tensor to) {
+    require_equal_bytes(from, to);
+    staging_->to_device(from.data(), to.data(), from.bytes(), stream(StreamRole::compute));
+}
+
+// Products run on the compute stream only.
+void CudaBackend::start_tuning() {
+    operations_[static_cast<std::size_t>(StreamRole::compute)]->gemm().set_tuning(Tuning::on);
+}
+
+std::string CudaBackend::end_tuning() {
+    Gemm& gemm = operations_[static_cast<std::size_t>(StreamRole::compute)]->gemm();
+    gemm.set_tuning(Tuning::off);
+    return gemm.choices();
+}
+
+void CudaBackend::use_tuned(std::string_view choices) {
+    operations_[static_cast<std::size_t>(StreamRole::compute)]->gemm().use_choices(choices);
+}
+
+std::unique_ptr<Backend> make_cuda_backend(int local_rank) {
+    int devices = 0;
+    check(cudaGetDeviceCount(&devices), "look for GPUs");
+    if (devices == 0)
+        check(cudaErrorNoDevice, "look for GPUs");
+    // One visible GPU: the launcher gave each rank its own.
+    const int device = devices == 1 ? 0 : local_rank;
+    if (device >= devices)
+        throw Error(ErrorCategory::device,
+                    concat("rank ", local_rank, " of this node has no GPU: ", devices, " are visible"),
+                    {"try: as many ranks a node as GPUs (srun --ntasks-per-node), or --device cpu"});
+    return std::make_unique<CudaBackend>(device);
+}
+
+} // namespace trireme::backend

@@ -1,0 +1,55 @@
+// One GPU as a backend. Private to backend/cuda and comm/nccl, which enqueues on its streams.
+#pragma once
+
+#include <array>
+#include <cuda_runtime_api.h>
+#include <memory>
+#include <vector>
+
+#include "backend/cuda/operations.hpp"
+#include "backend/cuda/staging.hpp"
+#include "trireme/backend/backend.hpp"
+
+namespace trireme::backend {
+
+class CudaBackend final : public Backend {
+  public:
+    explicit CudaBackend(int device);
+    ~CudaBackend() override;
+    CudaBackend(const CudaBackend&) = delete;
+    CudaBackend& operator=(const CudaBackend&) = delete;
+
+    void* allocate(std::int64_t bytes) override;
+    void release(void* data, std::int64_t bytes) noexcept override;
+    std::int64_t allocated_bytes() const override { return allocated_bytes_; }
+    std::int64_t allocations() const override { return allocations_; }
+
+    std::string description() const override;
+    Device device() const override { return Device::cuda; }
+    Operations& operations(StreamRole role) override;
+    Event record(StreamRole role) override;
+    void wait(StreamRole role, Event event) override;
+    void synchronize(StreamRole role) override;
+    void copy_to_host(const Tensor& from, Tensor to) override;
+    void copy_to_device(const Tensor& from, Tensor to) override;
+
+    void start_tuning() override;
+    std::string end_tuning() override;
+    void use_tuned(std::string_view choices) override;
+
+    cudaStream_t stream(StreamRole role) const { return streams_[static_cast<std::size_t>(role)]; }
+
+  private:
+    static constexpr std::size_t kEvents = 4096; // reused in a ring: far more than a step has open
+
+    int device_;
+    std::array<cudaStream_t, kStreamRoles> streams_{};
+    std::vector<cudaEvent_t> events_;
+    std::size_t next_event_ = 0;
+    std::int64_t allocated_bytes_ = 0;
+    std::int64_t allocations_ = 0;
+    std::array<std::unique_ptr<CudaOperations>, kStreamRoles> operations_;
+    std::unique_ptr<Staging> staging_;
+};
+
+} // namespace trireme::backend

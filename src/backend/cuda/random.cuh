@@ -1,0 +1,59 @@
+// Dropout's random words on the device, as ops.hpp defines them: the same mask, bit for bit, as on the CPU.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+
+#include "trireme/backend/ops.hpp"
+#include "trireme/base/philox.hpp"
+
+namespace trireme::backend {
+
+struct DeviceDropout {
+    bool active = false;
+    float factor = 1;            // of what is kept
+    std::uint64_t threshold = 0; // a word below it keeps its element; 2^32 keeps all
+    std::uint64_t first_sample = 0;
+    std::uint32_t key0 = 0, key1 = 0, counter2 = 0, first_position = 0;
+
+    DeviceDropout() = default;
+    // first_head: added to counter2 with the head number; 0 for hidden states.
+    explicit DeviceDropout(const Dropout& dropout)
+        : active(dropout.probability > 0), factor(static_cast<float>(1 / (1 - dropout.probability))),
+          threshold(static_cast<std::uint64_t>(std::llround(0x1.0p32 * (1 - dropout.probability)))),
+          first_sample(static_cast<std::uint64_t>(dropout.first_sample)),
+          counter2(static_cast<std::uint32_t>(dropout.site) << 28 | static_cast<std::uint32_t>(dropout.layer)
+                                                                        << 16),
+          first_position(static_cast<std::uint32_t>(dropout.first_position)) {
+        const PhiloxKey key = philox_key(dropout.seed, RandomDomain::dropout);
+        key0 = key[0];
+        key1 = key[1];
+    }
+
+    // The four multipliers (0 or factor) of block `block` (channels or keys 4 * block ...) at this row,
+    // position and head.
+    __device__ void multipliers(std::int64_t b, std::uint32_t position, std::uint32_t block,
+                                std::uint32_t head, float (&to)[4]) const {
+        const std::uint64_t sample = first_sample + static_cast<std::uint64_t>(b);
+        std::uint32_t c0 = block, c1 = position, c2 = counter2 | head,
+                      c3 = static_cast<std::uint32_t>(sample);
+        std::uint32_t k0 = key0, k1 = key1 + static_cast<std::uint32_t>(sample >> 32);
+#pragma unroll
+        for (int round = 0; round < 10; ++round) {
+            const std::uint32_t high0 = __umulhi(0xD2511F53u, c0), low0 = 0xD2511F53u * c0;
+            const std::uint32_t high1 = __umulhi(0xCD9E8D57u, c2), low1 = 0xCD9E8D57u * c2;
+            c0 = high1 ^ c1 ^ k0;
+            c1 = low1;
+            c2 = high0 ^ c3 ^ k1;
+            c3 = low0;
+            k0 += 0x9E3779B9u;
+            k1 += 0xBB67AE85u;
+        }
+        to[0] = c0 < threshold ? factor : 0;
+        to[1] = c1 < threshold ? factor : 0;
+        to[2] = c2 < threshold ? factor : 0;
+        to[3] = c3 < threshold ? factor : 0;
+    }
+};
+
+} // namespace trireme::backend

@@ -1,0 +1,225 @@
+// Collectives and messages of tensors over NCCL.
+#include "comm/nccl/nccl_communicator.hpp"
+
+#include <array>
+
+#include "backend/cuda/check.hpp"
+#include "comm/nccl/make_nccl.hpp"
+#include "trireme/comm/phase.hpp"
+
+namespace trireme::comm {
+namespace {
+
+using backend::check;
+using backend::StreamRole;
+
+ncclDataType_t nccl_type(DType type) {
+    switch (type) {
+    case DType::f32:
+        return ncclFloat32;
+    case DType::f64:
+        return ncclFloat64;
+    case DType::bf16:
+        return ncclBfloat16;
+    case DType::i32:
+        return ncclInt32;
+    case DType::i64:
+        return ncclInt64;
+    case DType::u8:
+        return ncclUint8;
+    }
+    return ncclUint8;
+}
+
+std::size_t count(const Tensor& x) {
+    return static_cast<std::size_t>(x.elements());
+}
+
+ncclUniqueId new_id(const char* group) {
+    ncclUniqueId id;
+    check_nccl(ncclGetUniqueId(&id), "creation of an id", group);
+    return id;
+}
+
+NcclComm connect(const ncclUniqueId& id, int ranks, int rank, const char* group) {
+    const WaitScope waiting("connection by NCCL", group);
+    ncclComm_t comm = nullptr;
+    check_nccl(ncclCommInitRank(&comm, ranks, id, rank), "connection", group);
+    return NcclComm(comm);
+}
+
+} // namespace
+
+NcclCommunicator::NcclCommunicator(std::string name, MpiComm comm, backend::CudaBackend& backend,
+                                   StreamRole role, Use use)
+    : Communicator(std::move(name), comm.world_ranks(), comm.rank()), mpi_(std::move(comm)),
+      backend_(backend), role_(role), lasting_name_(lasting_name(this->name())) {
+    TRIREME_ASSERT(size() > 1, "the ", lasting_name_, " has one rank, which needs no NCCL");
+    ncclUniqueId id{};
+    if (rank() == 0)
+        id = new_id(lasting_name_);
+    check_mpi(MPI_Bcast(&id, static_cast<int>(sizeof id), MPI_BYTE, 0, mpi_.get()), "broadcast of an id",
+              lasting_name_);
+    comm_ = connect(id, size(), rank(), lasting_name_);
+    probe_ = static_cast<std::byte*>(backend_.allocate(kProbeBytes));
+    {
+        const WaitScope waiting("first all-reduce", lasting_name_);
+        collective("first all-reduce", [&](cudaStream_t stream) {
+            return ncclAllReduce(probe_, probe_, 1, ncclFloat32, ncclSum, comm_.get(), stream);
+        });
+        backend_.synchronize(role_);
+    }
+    if (use == Use::messages)
+        connect_lanes();
+}
+
+NcclCommunicator::~NcclCommunicator() {
+    for (const Slot& slot : slots_)
+        cudaEventDestroy(slot.done);
+    for (Lane& lane : lanes_) {
+        lane.comm = NcclComm();
+        if (lane.stream != nullptr)
+            cudaStreamDestroy(lane.stream);
+    }
+    backend_.release(probe_, kProbeBytes);
+}
+
+// Every rank makes the ids of the two lanes that it sends on. All walk over the lanes in one order, 0 -> 1
+// first, and stop at those that are theirs, so nobody waits in a circle. A first message goes over each at
+// once: NCCL connects at the first call, and there the host waits for the peer's, which two ranks that both
+// receive first would never see.
+void NcclCommunicator::connect_lanes() {
+    const std::array<ncclUniqueId, 2> mine{new_id(lasting_name_), new_id(lasting_name_)};
+    std::vector<std::array<ncclUniqueId, 2>> all(static_cast<std::size_t>(size()));
+    check_mpi(MPI_Allgather(mine.data(), static_cast<int>(sizeof mine), MPI_BYTE, all.data(),
+                            static_cast<int>(sizeof mine), MPI_BYTE, mpi_.get()),
+              "exchange of ids", lasting_name_);
+    for (std::size_t direction = 0; direction < 2; ++direction)
+        for (int sender = 0; sender < size(); ++sender) {
+            const int receiver = direction == 0 ? (sender + 1) % size() : (sender + size() - 1) % size();
+            if (rank() != sender && rank() != receiver)
+                continue;
+            Lane& lane = lanes_[2 * direction + (rank() == sender ? 0 : 1)];
+            lane.comm = connect(all[static_cast<std::size_t>(sender)][direction], 2, rank() == sender ? 0 : 1,
+                                lasting_name_);
+            check(cudaStreamCreateWithFlags(&lane.stream, cudaStreamNonBlocking), "stream of messages");
+            const WaitScope waiting("first message", lasting_name_);
+            check_nccl(rank() == sender
+                           ? ncclSend(probe_, kProbeBytes, ncclUint8, 1, lane.comm.get(), lane.stream)
+                           : ncclRecv(probe_, kProbeBytes, ncclUint8, 0, lane.comm.get(), lane.stream),
+                       "first message", lasting_name_, lane.comm.get());
+            check(cudaStreamSynchronize(lane.stream), "first message");
+        }
+    slots_.resize(kSlots);
+    for (Slot& slot : slots_)
+        check(cudaEventCreateWithFlags(&slot.done, cudaEventDisableTiming), "event of a message");
+}
+
+void NcclCommunicator::check_peers(const char* what) {
+    ncclResult_t state = ncclSuccess;
+    check_nccl(ncclCommGetAsyncError(comm_.get(), &state), what, lasting_name_, comm_.get());
+    check_nccl(state, what, lasting_name_, comm_.get());
+}
+
+template <class Call>
+void NcclCommunicator::collective(const char* what, const Call& call) {
+    check_peers(what);
+    const bool beside = role_ != StreamRole::compute;
+    if (beside)
+        backend_.wait(role_, backend_.record(StreamRole::compute));
+    check_nccl(call(backend_.stream(role_)), what, lasting_name_, comm_.get());
+    if (beside)
+        backend_.wait(StreamRole::compute, backend_.record(role_));
+}
+
+void NcclCommunicator::do_all_reduce(Tensor x, ReduceOp op) {
+    collective("all-reduce", [&](cudaStream_t stream) {
+        return ncclAllReduce(x.data(), x.data(), count(x), nccl_type(x.type()),
+                             op == ReduceOp::sum ? ncclSum : ncclMax, comm_.get(), stream);
+    });
+}
+
+void NcclCommunicator::do_reduce_scatter(const Tensor& from, Tensor to) {
+    collective("reduce-scatter", [&](cudaStream_t stream) {
+        return ncclReduceScatter(from.data(), to.data(), count(to), nccl_type(to.type()), ncclSum,
+                                 comm_.get(), stream);
+    });
+}
+
+void NcclCommunicator::do_all_gather(const Tensor& from, Tensor to) {
+    collective("all-gather", [&](cudaStream_t stream) {
+        return ncclAllGather(from.data(), to.data(), count(from), nccl_type(from.type()), comm_.get(),
+                             stream);
+    });
+}
+
+void NcclCommunicator::do_broadcast(Tensor x, int root) {
+    collective("broadcast", [&](cudaStream_t stream) {
+        return ncclBroadcast(x.data(), x.data(), count(x), nccl_type(x.type()), root, comm_.get(), stream);
+    });
+}
+
+NcclCommunicator::Lane& NcclCommunicator::lane(int channel, bool sends) {
+    Lane& found = lanes_[2 * (channel % 2) + (sends ? 0 : 1)];
+    TRIREME_ASSERT(found.stream != nullptr, "messages in the ", lasting_name_,
+                   ", which was made for collectives");
+    return found;
+}
+
+template <class Call>
+Request NcclCommunicator::message(const char* what, Lane& lane, const Call& call) {
+    check_peers(what);
+    int tried = 0;
+    while (slots_[static_cast<std::size_t>(next_slot_)].taken) {
+        TRIREME_ASSERT(++tried < kSlots, "more than ", kSlots, " transfers in flight in the ", name());
+        next_slot_ = (next_slot_ + 1) % kSlots;
+    }
+    Slot& slot = slots_[static_cast<std::size_t>(next_slot_)];
+    // The event of the slot first marks the point in the compute stream, then the end of the transfer.
+    check(cudaEventRecord(slot.done, backend_.stream(StreamRole::compute)), "event of a message");
+    check(cudaStreamWaitEvent(lane.stream, slot.done, 0), "wait for an event");
+    check_nccl(call(lane.stream), what, lasting_name_, lane.comm.get());
+    check(cudaEventRecord(slot.done, lane.stream), "event of a message");
+    slot.taken = true;
+    return {next_slot_};
+}
+
+Request NcclCommunicator::do_send(const Tensor& x, int to, int channel) {
+    const int forward = (rank() + 1) % size(), backward = (rank() + size() - 1) % size();
+    TRIREME_ASSERT(to == (channel % 2 == 0 ? forward : backward), "a message on channel ", channel,
+                   " from rank ", rank(), " to rank ", to, " of the ", name(), " is not between neighbours");
+    Lane& out = lane(channel, true);
+    return message("send", out, [&](cudaStream_t stream) {
+        return ncclSend(x.data(), count(x), nccl_type(x.type()), 1, out.comm.get(), stream);
+    });
+}
+
+Request NcclCommunicator::do_receive(Tensor x, int from, int channel) {
+    const int before = (rank() + size() - 1) % size(), after = (rank() + 1) % size();
+    TRIREME_ASSERT(from == (channel % 2 == 0 ? before : after), "a message on channel ", channel,
+                   " from rank ", from, " to rank ", rank(), " of the ", name(),
+                   " is not between neighbours");
+    Lane& in = lane(channel, false);
+    return message("receive", in, [&](cudaStream_t stream) {
+        return ncclRecv(x.data(), count(x), nccl_type(x.type()), 0, in.comm.get(), stream);
+    });
+}
+
+void NcclCommunicator::do_wait(Request& request) {
+    TRIREME_ASSERT(request.slot < static_cast<int>(slots_.size()) &&
+                       slots_[static_cast<std::size_t>(request.slot)].taken,
+                   "wait for transfer ", request.slot, " of the ", name(), ", which is not in flight");
+    Slot& slot = slots_[static_cast<std::size_t>(request.slot)];
+    check(cudaStreamWaitEvent(backend_.stream(StreamRole::compute), slot.done, 0), "wait for a message");
+    slot.taken = false;
+}
+
+std::unique_ptr<Communicator> make_nccl_communicator(const std::string& name, MpiComm comm,
+                                                     backend::Backend& backend, StreamRole role) {
+    auto* const cuda = dynamic_cast<backend::CudaBackend*>(&backend);
+    TRIREME_ASSERT(cuda != nullptr, "NCCL for the ", name, " on ", backend.description());
+    return std::make_unique<NcclCommunicator>(
+        name, std::move(comm), *cuda, role, role == StreamRole::pipeline ? Use::messages : Use::collectives);
+}
+
+} // namespace trireme::comm

@@ -1,0 +1,74 @@
+// Tensors in GPU memory over NCCL; made from the MPI communicator of the same ranks, over which the unique
+// ids travel.
+//
+// Order: before a transfer the stream of this communicator waits for what the compute stream has been given
+// so far, and the compute stream waits for the result of a collective at once, for that of a message when its
+// request is waited for. The host never waits.
+//
+// Messages go between neighbours on a ring, forward (even channels) from r to r + 1 and backward (odd
+// channels) from r to r - 1. Each of these directed pairs has a communicator and a stream of its own, so that
+// a receive posted ahead holds up nothing; on one of them receives must be posted in the order of the sends.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backend/cuda/cuda_backend.hpp"
+#include "comm/mpi/check.hpp"
+#include "comm/nccl/check.hpp"
+#include "trireme/comm/communicator.hpp"
+
+namespace trireme::comm {
+
+// What a group is used for: messages need a lane for each directed pair of neighbours.
+enum class Use : std::uint8_t { collectives, messages };
+
+class NcclCommunicator final : public Communicator {
+  public:
+    // Collective over `comm`; blocks until all ranks have come.
+    NcclCommunicator(std::string name, MpiComm comm, backend::CudaBackend& backend, backend::StreamRole role,
+                     Use use);
+    ~NcclCommunicator() override;
+
+  private:
+    static constexpr int kSlots = 256; // messages in flight
+    static constexpr std::int64_t kProbeBytes = 256;
+    struct Lane {
+        NcclComm comm; // two ranks: 0 sends, 1 receives
+        cudaStream_t stream = nullptr;
+    };
+    struct Slot {
+        cudaEvent_t done = nullptr;
+        bool taken = false;
+    };
+
+    void do_all_reduce(Tensor x, ReduceOp op) override;
+    void do_reduce_scatter(const Tensor& from, Tensor to) override;
+    void do_all_gather(const Tensor& from, Tensor to) override;
+    void do_broadcast(Tensor x, int root) override;
+    Request do_send(const Tensor& x, int to, int channel) override;
+    Request do_receive(Tensor x, int from, int channel) override;
+    void do_wait(Request& request) override;
+
+    void connect_lanes();
+    // Runs call(stream) between the two waits described above.
+    template <class Call>
+    void collective(const char* what, const Call& call);
+    template <class Call>
+    Request message(const char* what, Lane& lane, const Call& call);
+    Lane& lane(int channel, bool sends);
+    void check_peers(const char* what);
+
+    MpiComm mpi_;
+    backend::CudaBackend& backend_;
+    backend::StreamRole role_;
+    const char* lasting_name_;
+    NcclComm comm_;
+    std::byte* probe_ = nullptr; // [kProbeBytes]: what first messages carry
+    Lane lanes_[4];              // forward: sends, receives; backward: sends, receives
+    std::vector<Slot> slots_;
+    int next_slot_ = 0;
+};
+
+} // namespace trireme::comm

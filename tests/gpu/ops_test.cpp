@@ -1,0 +1,400 @@
+// Each operation of the CUDA backend against the CPU's, over tiny, ragged and large shapes.
+#include "gpu/compare.hpp"
+
+namespace trireme::test {
+namespace {
+
+using backend::Adam;
+using backend::Dropout;
+using backend::DropoutSite;
+using backend::GradWrite;
+using backend::Operations;
+
+class Gpu : public testing::Test {
+  protected:
+    void SetUp() override {
+        if (gpu() == nullptr)
+            GTEST_SKIP() << "needs gpu: this machine has none, or the build has no CUDA";
+    }
+};
+
+Buffer in(Shape shape, double low = -1, double high = 1) {
+    return {Holds::act, Flow::in, shape, low, high};
+}
+Buffer out(Shape shape) {
+    return {Holds::act, Flow::out, shape};
+}
+Buffer in_out(Shape shape) {
+    return {Holds::act, Flow::in_out, shape};
+}
+Buffer statistic(Shape shape, double low = -1, double high = 1) {
+    return {Holds::stat, Flow::in, shape, low, high};
+}
+Buffer statistic_out(Shape shape) {
+    return {Holds::stat, Flow::out, shape};
+}
+Buffer main_gradient(Shape shape, GradWrite write) {
+    return {Holds::main, write == GradWrite::accumulate ? Flow::in_out : Flow::out, shape};
+}
+Buffer tokens(Shape shape, int below) {
+    return {Holds::i32, Flow::in, shape, 0, static_cast<double>(below)};
+}
+constexpr GradWrite kWrites[] = {GradWrite::overwrite, GradWrite::accumulate};
+
+TEST_F(Gpu, Linear) {
+    struct Sizes {
+        std::int64_t n, in, out;
+    };
+    for (const auto [n, c, f] : {Sizes{1, 1, 1}, Sizes{5, 3, 7}, Sizes{64, 64, 64}, Sizes{70, 33, 129},
+                                 Sizes{300, 40, 1601}, Sizes{512, 256, 768}, Sizes{1000, 768, 200}}) {
+        const std::string what = concat("linear ", n, " x ", c, " x ", f);
+        compare(what, {in({n, c}), in({f, c}), out({n, f})},
+                [](Operations& ops, std::vector<Tensor>& t) { ops.linear_forward(t[0], t[1], {}, t[2]); });
+        compare(what + " with bias", {in({n, c}), in({f, c}), in({f}), out({n, f})},
+                [](Operations& ops, std::vector<Tensor>& t) { ops.linear_forward(t[0], t[1], t[2], t[3]); });
+        compare(what + " input gradient", {in({n, f}), in({f, c}), out({n, c})},
+                [](Operations& ops, std::vector<Tensor>& t) { ops.linear_input_gradient(t[0], t[1], t[2]); });
+        for (const GradWrite write : kWrites) {
+            compare(what + " weight gradient", {in({n, c}), in({n, f}), main_gradient({f, c}, write)},
+                    [&](Operations& ops, std::vector<Tensor>& t) {
+                        ops.linear_weight_gradient(t[0], t[1], t[2], write);
+                    });
+            compare(what + " bias gradient", {in({n, f}), main_gradient({f}, write)},
+                    [&](Operations& ops, std::vector<Tensor>& t) { ops.bias_gradient(t[0], t[1], write); });
+        }
+    }
+}
+
+TEST_F(Gpu, LayerNorm) {
+    struct Sizes {
+        std::int64_t n, c;
+    };
+    for (const auto [n, c] : {Sizes{1, 1}, Sizes{3, 7}, Sizes{33, 64}, Sizes{130, 768}, Sizes{70, 1600},
+                              Sizes{9, 1023}, Sizes{17, 4096}, Sizes{5, 12288}, Sizes{2000, 100}}) {
+        const std::string what = concat("layer norm ", n, " x ", c);
+        compare(what,
+                {in({n, c}, -1, 3), in({c}), in({c}), out({n, c}), statistic_out({n}), statistic_out({n})},
+                [](Operations& ops, std::vector<Tensor>& t) {
+                    ops.layer_norm_forward(t[0], t[1], t[2], 1e-5, t[3], t[4], t[5]);
+                });
+        for (const GradWrite write : kWrites) {
+            compare(what + " input gradient",
+                    {in({n, c}), in({n, c}), in({c}), statistic({n}), statistic({n}, 0.5, 2),
+                     write == GradWrite::accumulate ? in_out({n, c}) : out({n, c})},
+                    [&](Operations& ops, std::vector<Tensor>& t) {
+                        ops.layer_norm_input_gradient(t[0], t[1], t[2], t[3], t[4], t[5], write);
+                    });
+            compare(what + " weight gradient",
+                    {in({n, c}), in({n, c}), statistic({n}), statistic({n}, 0.5, 2),
+                     main_gradient({c}, write), main_gradient({c}, write)},
+                    [&](Operations& ops, std::vector<Tensor>& t) {
+                        ops.layer_norm_weight_gradient(t[0], t[1], t[2], t[3], t[4], t[5], write);
+                    });
+        }
+    }
+}
+
+TEST_F(Gpu, Gelu) {
+    for (const std::int64_t n : {1, 7, 256, 100003}) {
+        compare("gelu", {in({n}, -8, 8), out({n})},
+                [](Operations& ops, std::vector<Tensor>& t) { ops.gelu_forward(t[0], t[1]); });
+        compare("gelu gradient", {in({n}), in({n}, -8, 8), out({n})},
+                [](Operations& ops, std::vector<Tensor>& t) { ops.gelu_input_gradient(t[0], t[1], t[2]); });
+        compare("gelu gradient in place", {in_out({n}), in({n}, -8, 8)},
+                [](Operations& ops, std::vector<Tensor>& t) { ops.gelu_input_gradient(t[0], t[1], t[0]); });
+    }
+}
+
+// The plain computation is the one in two steps, which stores its result in between: what the CPU does in the
+// same type.
+TEST_F(Gpu, LinearWithGelu) {
+    for (const auto& [n, c, f] :
+         {std::array<std::int64_t, 3>{1, 1, 1}, {33, 40, 72}, {128, 256, 1024}, {70, 33, 129}}) {
+        compare(concat("linear with gelu ", n, " x ", c, " x ", f),
+                {in({n, c}), in({f, c}), in({f}), out({n, f}), out({n, f})},
+                [](Operations& ops, std::vector<Tensor>& t) {
+                    ops.linear_gelu_forward(t[0], t[1], t[2], t[3], t[4]);
+                });
+        const std::vector<Buffer> buffers{in({n, f}), in({f, c}), in({n, c}, -4, 4), out({n, c})};
+        const Call call = [](Operations& ops, std::vector<Tensor>& t) {
+            ops.linear_gelu_input_gradient(t[0], t[1], t[2], t[3]);
+        };
+        compare(concat("gradient of linear behind gelu ", n, " x ", c, " x ", f), buffers, call,
+                [&](DType act, const Values& inputs) {
+                    return run(*backend::make_cpu_backend(2), act, buffers, inputs, call);
+                });
+    }
+}
+
+// Choices found by timing travel as text and give the same bits as where they were found.
+TEST_F(Gpu, TunedProductsAreRepeatable) {
+    const std::vector<Buffer> buffers{in({512, 256}), in({768, 256}), out({512, 768})};
+    const Values inputs = draw(buffers, 4);
+    const Call call = [](Operations& ops, std::vector<Tensor>& t) {
+        ops.linear_forward(t[0], t[1], {}, t[2]);
+    };
+    gpu()->start_tuning();
+    const Values timed = run(*gpu(), DType::bf16, buffers, inputs, call);
+    const std::string choices = gpu()->end_tuning();
+    EXPECT_NE(choices.find("512 768 256 "), std::string::npos) << choices;
+    gpu()->use_tuned(choices);
+    const Values again = run(*gpu(), DType::bf16, buffers, inputs, call);
+    EXPECT_EQ(timed[2], again[2]);
+    EXPECT_THROW(gpu()->use_tuned("512 768\n"), Error);
+}
+
+TEST_F(Gpu, Elementwise) {
+    for (const std::int64_t n : {1, 1000, 100001}) {
+        compare("fill", {out({n})}, [](Operations& ops, std::vector<Tensor>& t) { ops.fill(t[0], -2.5); });
+        compare("fill with zeros", {out({n})},
+                [](Operations& ops, std::vector<Tensor>& t) { ops.fill(t[0], 0); });
+        compare("copy", {in({n}), out({n}), statistic_out({n}), {Holds::f64, Flow::out, Shape{n}}},
+                [](Operations& ops, std::vector<Tensor>& t) {
+                    for (std::size_t i = 1; i < 4; ++i)
+                        ops.copy(t[0], t[i]);
+                });
+        compare("copy from fp64", {{Holds::f64, Flow::in, Shape{n}}, out({n}), statistic_out({n})},
+                [](Operations& ops, std::vector<Tensor>& t) {
+                    ops.copy(t[0], t[1]);
+                    ops.copy(t[0], t[2]);
+                });
+        compare("add", {in({n}), in_out({n}), main_gradient({n}, GradWrite::accumulate)},
+                [](Operations& ops, std::vector<Tensor>& t) {
+                    ops.add(t[0], t[1]);
+                    ops.add(t[0], t[2]);
+                });
+        compare("scale", {in_out({n})},
+                [](Operations& ops, std::vector<Tensor>& t) { ops.scale(t[0], 0.37); });
+    }
+}
+
+TEST_F(Gpu, Embedding) {
+    struct Sizes {
+        std::int64_t t, b, c, v, first;
+        int below;
+    };
+    for (const auto s : {Sizes{1, 1, 1, 1, 0, 1}, Sizes{5, 3, 7, 6, 10, 24}, Sizes{64, 4, 768, 1000, 0, 1000},
+                         Sizes{128, 3, 100, 50, 20, 100}, Sizes{300, 2, 64, 3, 0, 3}}) {
+        const Shape hidden{s.t, s.b, s.c};
+        compare("embedding", {tokens({s.t, s.b}, s.below), in({s.v, s.c}), out(hidden)},
+                [&](Operations& ops, std::vector<Tensor>& t) {
+                    ops.embedding_forward(t[0], t[1], s.first, t[2]);
+                });
+        compare("embedding gradient",
+                {tokens({s.t, s.b}, s.below), in(hidden), main_gradient({s.v, s.c}, GradWrite::accumulate)},
+                [&](Operations& ops, std::vector<Tensor>& t) {
+                    ops.embedding_weight_gradient(t[0], t[1], s.first, t[2]);
+                });
+        compare("positions", {in({s.t + 2, s.c}), in_out(hidden)},
+                [](Operations& ops, std::vector<Tensor>& t) { ops.position_forward(t[0], 1, t[1]); });
+        compare("positions gradient", {in(hidden), main_gradient({s.t + 2, s.c}, GradWrite::accumulate)},
+                [](Operations& ops, std::vector<Tensor>& t) { ops.position_weight_gradient(t[0], 2, t[1]); });
+    }
+}
+
+TEST_F(Gpu, Dropout) {
+    for (const double probability : {0.0, 0.1, 0.75}) {
+        for (const Shape& shape : {Shape{1, 1, 1}, Shape{5, 3, 7}, Shape{9, 2, 768}, Shape{33, 2, 130}}) {
+            Dropout dropout{.probability = probability,
+                            .seed = 77,
+                            .site = DropoutSite::mlp_output,
+                            .layer = 5,
+                            .first_sample = (std::int64_t{1} << 32) - 1, // row 1 is beyond 32 bits
+                            .first_position = 11};
+            const std::string what = concat("dropout ", probability, " of ", shape.text());
+            compare(what, {in(shape), in({shape[2]}), in(shape), out(shape)},
+                    [&](Operations& ops, std::vector<Tensor>& t) {
+                        ops.bias_dropout_residual(t[0], t[1], t[2], dropout, t[3]);
+                    });
+            compare(what + " in place, without bias", {in_out(shape), in(shape)},
+                    [&](Operations& ops, std::vector<Tensor>& t) {
+                        ops.bias_dropout_residual(t[0], {}, t[1], dropout, t[0]);
+                    });
+            // Ones show the mask itself: equal to the CPU's, element by element.
+            compare(
+                what + " gradient", {in(shape, 1, 1), out(shape)},
+                [&](Operations& ops, std::vector<Tensor>& t) { ops.dropout_gradient(t[0], dropout, t[1]); });
+        }
+    }
+}
+
+TEST_F(Gpu, CrossEntropy) {
+    struct Sizes {
+        std::int64_t n, v, valid, first;
+        int below;
+    };
+    for (const auto s : {Sizes{1, 1, 1, 0, 1}, Sizes{7, 13, 11, 0, 11}, Sizes{64, 1000, 1000, 0, 1000},
+                         Sizes{33, 512, 300, 200, 1000}, Sizes{5, 50304, 50257, 0, 50257}}) {
+        const std::string what = concat("cross-entropy ", s.n, " x ", s.v);
+        const Shape logits{s.n, s.v}, each{s.n}, two{2, s.n};
+        compare(
+            what + " maximum", {in(logits, -5, 5), statistic_out(each)},
+            [&](Operations& ops, std::vector<Tensor>& t) { ops.cross_entropy_maximum(t[0], s.valid, t[1]); });
+        compare(what + " sums",
+                {in(logits, -5, 5), tokens(each, s.below), statistic(each, 4, 5), statistic_out(two)},
+                [&](Operations& ops, std::vector<Tensor>& t) {
+                    ops.cross_entropy_sums(t[0], s.valid, t[1], s.first, t[2], t[3]);
+                });
+        compare(what + " loss",
+                {statistic(two, 1, 9), statistic(each, 0, 1), {Holds::stat, Flow::in_out, Shape{1}}},
+                [&](Operations& ops, std::vector<Tensor>& t) {
+                    ops.cross_entropy_loss(t[0], t[1], t[2]);
+                    ops.cross_entropy_loss(t[0], {}, t[2]);
+                });
+        for (const bool masked : {false, true})
+            compare(what + " gradient",
+                    {in_out(logits), tokens(each, s.below), statistic(each, 1, 2),
+                     statistic(two, 0.4 * static_cast<double>(s.v), 0.5 * static_cast<double>(s.v)),
+                     statistic(each, 0, 1)},
+                    [&](Operations& ops, std::vector<Tensor>& t) {
+                        ops.cross_entropy_gradient(t[0], s.valid, t[1], s.first, t[2], t[3],
+                                                   masked ? t[4] : Tensor{}, 0.01);
+                    });
+    }
+}
+
+// Losses and gradients from one pass; a row that fits into shared memory, one that does not, ragged ones.
+TEST_F(Gpu, CrossEntropyAtOnce) {
+    struct Sizes {
+        std::int64_t n, v, valid;
+    };
+    for (const auto s : {Sizes{1, 1, 1}, Sizes{7, 13, 11}, Sizes{40, 1000, 999}, Sizes{6, 50304, 50257},
+                         Sizes{3, 100000, 99991}}) {
+        const Shape logits{s.n, s.v}, each{s.n};
+        for (const bool masked : {false, true})
+            compare(concat("cross-entropy at once ", s.n, " x ", s.v),
+                    {{Holds::act, Flow::in_out, logits, -5, 5},
+                     tokens(each, static_cast<int>(s.valid)),
+                     statistic(each, 0, 1),
+                     statistic_out(each),
+                     statistic_out({2, s.n}),
+                     {Holds::stat, Flow::in_out, Shape{1}}},
+                    [&](Operations& ops, std::vector<Tensor>& t) {
+                        ops.cross_entropy(t[0], s.valid, t[1], masked ? t[2] : Tensor{}, 0.5, t[3], t[4],
+                                          t[5]);
+                    });
+    }
+}
+
+TEST_F(Gpu, RmsNorm) {
+    struct Sizes {
+        std::int64_t n, c;
+    };
+    for (const auto [n, c] : {Sizes{1, 1}, Sizes{3, 7}, Sizes{33, 64}, Sizes{130, 768}, Sizes{9, 1023},
+                              Sizes{17, 3584}, Sizes{5, 12288}}) {
+        const std::string what = concat("rms norm ", n, " x ", c);
+        compare(what, {in({n, c}, -1, 3), in({c}), out({n, c}), statistic_out({n})},
+                [](Operations& ops, std::vector<Tensor>& t) {
+                    ops.rms_norm_forward(t[0], t[1], 1e-6, t[2], t[3]);
+                });
+        for (const GradWrite write : kWrites) {
+            compare(what + " input gradient",
+                    {in({n, c}), in({n, c}), in({c}), statistic({n}, 0.5, 2),
+                     write == GradWrite::accumulate ? in_out({n, c}) : out({n, c})},
+                    [&](Operations& ops, std::vector<Tensor>& t) {
+                        ops.rms_norm_input_gradient(t[0], t[1], t[2], t[3], t[4], write);
+                    });
+            compare(what + " weight gradient",
+                    {in({n, c}), in({n, c}), statistic({n}, 0.5, 2), main_gradient({c}, write)},
+                    [&](Operations& ops, std::vector<Tensor>& t) {
+                        ops.rms_norm_weight_gradient(t[0], t[1], t[2], t[3], write);
+                    });
+        }
+    }
+}
+
+TEST_F(Gpu, SwiGlu) {
+    for (const auto& [n, f] : {std::pair<std::int64_t, std::int64_t>{1, 1}, {3, 7}, {100, 256}, {33, 1000}}) {
+        compare("swiglu", {in({n, 2 * f}, -9, 9), out({n, f})},
+                [](Operations& ops, std::vector<Tensor>& t) { ops.swiglu_forward(t[0], t[1]); });
+        compare("swiglu gradient", {in({n, f}), in({n, 2 * f}, -9, 9), out({n, 2 * f})},
+                [](Operations& ops, std::vector<Tensor>& t) { ops.swiglu_input_gradient(t[0], t[1], t[2]); });
+    }
+}
+
+TEST_F(Gpu, Rotary) {
+    struct Sizes {
+        std::int64_t t, b, heads, others, dim, rotated;
+    };
+    for (const auto s : {Sizes{1, 1, 1, 0, 2, 2}, Sizes{5, 2, 3, 1, 7, 4}, Sizes{40, 2, 6, 2, 64, 64},
+                         Sizes{9, 3, 4, 2, 128, 96}}) {
+        const Shape qkv{s.t, s.b, s.heads + s.others, s.dim};
+        for (const bool given : {false, true})
+            for (const auto direction :
+                 {backend::RotaryDirection::forward, backend::RotaryDirection::backward})
+                compare("rotary",
+                        {in_out(qkv), statistic({s.t + 3, s.rotated}),
+                         tokens({s.t, s.b}, static_cast<int>(s.t + 3))},
+                        [&](Operations& ops, std::vector<Tensor>& t) {
+                            ops.rotary(t[0], s.heads, t[1], given ? t[2] : Tensor{}, given ? 0 : 2,
+                                       direction);
+                        });
+    }
+}
+
+TEST_F(Gpu, PositionsOfTokens) {
+    const Shape hidden{9, 4, 70}, each{9, 4};
+    compare("position lookup", {in({12, 70}), tokens(each, 12), in_out(hidden)},
+            [](Operations& ops, std::vector<Tensor>& t) { ops.position_lookup_forward(t[0], t[1], t[2]); });
+    compare("position lookup gradient",
+            {in(hidden), tokens(each, 12), main_gradient({12, 70}, GradWrite::accumulate)},
+            [](Operations& ops, std::vector<Tensor>& t) {
+                ops.position_lookup_weight_gradient(t[0], t[1], t[2]);
+            });
+}
+
+TEST_F(Gpu, OptimizerStep) {
+    for (const std::int64_t n : {1, 3, 1000, 200001}) {
+        const auto buffer = [&](Flow flow, double low, double high) {
+            return Buffer{Holds::stat, flow, Shape{n}, low, high};
+        };
+        const Adam adam{.learning_rate = 0.01, .weight_decay = 0.1, .step = 3};
+        const std::vector<Buffer> buffers{buffer(Flow::in_out, -1, 1),
+                                          buffer(Flow::in, -1, 1),
+                                          buffer(Flow::in_out, -1, 1),
+                                          buffer(Flow::in_out, 0.1, 1),
+                                          {Holds::f64, Flow::in, Shape{1}, 0.5, 0.5},
+                                          out({n})};
+        compare("adam", buffers, [&](Operations& ops, std::vector<Tensor>& t) {
+            ops.adam_update(t[0], t[1], t[2], t[3], t[5], t[4], adam);
+        });
+        for (const GradWrite write : kWrites)
+            compare(
+                "sum of squares",
+                {in({n}), {Holds::f64, write == GradWrite::accumulate ? Flow::in_out : Flow::out, Shape{1}}},
+                [&](Operations& ops, std::vector<Tensor>& t) { ops.sum_of_squares(t[0], t[1], write); });
+    }
+}
+
+TEST_F(Gpu, AdamLeavesAllAloneWithoutAFiniteFactor) {
+    for (const double factor : {std::nan(""), HUGE_VAL}) {
+        const std::vector<Buffer> buffers(4, Buffer{Holds::stat, Flow::in_out, Shape{100}, 0.1, 1});
+        std::vector<Buffer> all = buffers;
+        all.push_back({Holds::f64, Flow::in, Shape{1}});
+        Values inputs = draw(all, 3);
+        for (auto& values : inputs)
+            for (double& value : values)
+                value = rounded_to(DType::f32, value);
+        inputs[4] = {factor};
+        const Values after =
+            run(*gpu(), DType::f32, all, inputs, [](Operations& ops, std::vector<Tensor>& t) {
+                ops.adam_update(t[0], t[1], t[2], t[3], {}, t[4], Adam{.learning_rate = 1});
+            });
+        for (std::size_t i = 0; i < 4; ++i)
+            EXPECT_EQ(after[i], inputs[i]);
+    }
+}
+
+TEST_F(Gpu, CountsMemoryAndKeepsItsScratch) {
+    backend::Backend& on = *gpu();
+    const std::int64_t before = on.allocated_bytes();
+    void* const data = on.allocate(1000);
+    EXPECT_EQ(on.allocated_bytes(), before + 1000);
+    on.release(data, 1000);
+    EXPECT_EQ(on.allocated_bytes(), before);
+    EXPECT_THROW(on.allocate(std::int64_t{1} << 50), Error);
+    on.synchronize(backend::StreamRole::compute); // that failure must not stay behind
+}
+
+} // namespace
+} // namespace trireme::test
