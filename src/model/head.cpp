@@ -43,7 +43,8 @@ void Head::bind(const memory::Arena& arena, const Parameters& parameters, const 
     machinery_ = machinery;
     region_.bind(arena, machinery);
     norm_.bind(parameters, "final_norm", setup_, *machinery.backend);
-    const char* output = setup_.config.output_layer == catalogue::OutputLayer::tied ? "embedding.word.weight" : "output.weight";
+    const char* output = setup_.config.output_layer == catalogue::OutputLayer::tied ? "embedding.word.weight"
+                                                                                    : "output.weight";
     word_ = parameters.weight(output).reshaped(Shape{d_.V, d_.C});
     grad_word_ = parameters.gradient(output).reshaped(Shape{d_.V, d_.C});
     logits_ = arena.tensor(logits_item_);
@@ -69,7 +70,8 @@ void Head::forward(const HeadActivations<Tensor>& kept, std::int64_t micro_batch
     if (mode == Mode::infer)
         return;
     if (mode == Mode::train && machinery_.tensor->size() == 1) {
-        ops.cross_entropy(logits_, d_.valid_rows, kept.targets, {}, loss_factor(), kept.maximum, kept.sums, loss_);
+        ops.cross_entropy(logits_, d_.valid_rows, kept.targets, {}, loss_factor(), kept.maximum, kept.sums,
+                          loss_);
         logits_of_ = -1;
         gradient_of_ = micro_batch;
         return;
@@ -91,8 +93,8 @@ void Head::backward(const HeadActivations<Tensor>& kept, std::int64_t micro_batc
     if (gradient_of_ != micro_batch) {
         if (logits_of_ != micro_batch)
             compute_logits(kept);
-        ops.cross_entropy_gradient(logits_, d_.valid_rows, kept.targets, d_.first_row, kept.maximum, kept.sums, {},
-                                   loss_factor());
+        ops.cross_entropy_gradient(logits_, d_.valid_rows, kept.targets, d_.first_row, kept.maximum,
+                                   kept.sums, {}, loss_factor());
     }
     logits_of_ = gradient_of_ = -1;
     ops.linear_input_gradient(logits_, word_, grad_norm_);

@@ -1,5 +1,6 @@
-// The last thing of the last stage: final norm, logits against the word embedding or an output layer of its own, and the
-// cross-entropy, all cut over tensor ranks by vocabulary; the logits are never gathered for a loss.
+// The last thing of the last stage: final norm, logits against the word embedding or an output layer of its
+// own, and the cross-entropy, all cut over tensor ranks by vocabulary; the logits are never gathered for a
+// loss.
 //
 // One logits buffer serves all micro-batches. The backward pass finds them there if no other micro-batch came
 // between (1F1B's last stage), and computes them again from the kept norm output otherwise (GPipe): the same

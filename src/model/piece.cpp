@@ -59,7 +59,8 @@ struct Piece::Impl {
 
     std::vector<Slot<Item>> slot_items;
     std::vector<Item> input_items; // of the first layer: more than slots
-    std::vector<std::vector<LayerGradients<Item>>> gradient_items; // [slot][layer]; one of each unless delayed
+    std::vector<std::vector<LayerGradients<Item>>>
+        gradient_items; // [slot][layer]; one of each unless delayed
     std::vector<Slot<Tensor>> slots;
     std::vector<Tensor> first_inputs;
     std::vector<std::vector<LayerGradients<Tensor>>> gradients;
@@ -221,8 +222,8 @@ struct Piece::Impl {
         Slot<Tensor>& in = slot(micro_batch);
         head_gradient(micro_batch, in, grad);
         for (std::size_t i = layers.size(); i-- > 0;)
-            layers[i].input_gradient(layer_input(in, micro_batch, i), in.layers[i], AttentionCore::kept, first_sample,
-                                     grad, delayed(micro_batch)[i]);
+            layers[i].input_gradient(layer_input(in, micro_batch, i), in.layers[i], AttentionCore::kept,
+                                     first_sample, grad, delayed(micro_batch)[i]);
         if (embedding)
             embedding->weight_gradient(in.tokens, first_sample, grad);
     }

@@ -26,9 +26,10 @@ TransformerLayer::TransformerLayer(const StageSetup& setup, std::int64_t number)
 void TransformerLayer::plan_shared(memory::Plan& plan) {
     region_.plan(plan);
     if (setup_.config.positions == catalogue::Positions::rotary)
-        rotary_item_ = plan.share(Category::buffers, "rotary table",
-                                  Shape{setup_.config.sequence, catalogue::rotary_dimensions(rotary_config(setup_))},
-                                  statistics_type(setup_.type));
+        rotary_item_ =
+            plan.share(Category::buffers, "rotary table",
+                       Shape{setup_.config.sequence, catalogue::rotary_dimensions(rotary_config(setup_))},
+                       statistics_type(setup_.type));
 }
 
 void TransformerLayer::fill_shared() const {
@@ -80,15 +81,14 @@ LayerActivations<Item> TransformerLayer::plan_activations(memory::Plan& plan, co
     return items;
 }
 
-LayerGradients<Item> TransformerLayer::plan_gradients(memory::Plan& plan,
-                                                      const std::string& name) const {
+LayerGradients<Item> TransformerLayer::plan_gradients(memory::Plan& plan, const std::string& name) const {
     const auto share = [&](const char* what, const Shape& shape) {
         return plan.share(Category::activations, concat("gradient of ", what), shape, setup_.type);
     };
     const auto keep = [&](const char* what, const Shape& shape) {
-        return name.empty() ? share(what, shape)
-                            : plan.add(Category::activations, concat(name, " gradient of ", what), shape,
-                                       setup_.type);
+        return name.empty()
+                   ? share(what, shape)
+                   : plan.add(Category::activations, concat(name, " gradient of ", what), shape, setup_.type);
     };
     const Shape hidden{d_.T, d_.B, d_.C};
     return {keep("attention norm", hidden),
@@ -123,7 +123,8 @@ LayerGradients<Tensor> bind(const memory::Arena& arena, const LayerGradients<Ite
             at(items.mlp_norm),       at(items.activated),       at(items.up),        at(items.down)};
 }
 
-void TransformerLayer::bind(const memory::Arena& arena, const Parameters& parameters, const Machinery& machinery) {
+void TransformerLayer::bind(const memory::Arena& arena, const Parameters& parameters,
+                            const Machinery& machinery) {
     machinery_ = machinery;
     region_.bind(arena, machinery);
     const std::string name = concat("layers.", number_, ".");
@@ -247,8 +248,8 @@ void TransformerLayer::input_gradient(const Tensor& input, const LayerActivation
                               gradients.attention_norm);
     const Tensor attention_norm = region_.outside(gradients.attention_norm);
     region_.leave(gradients.attention_norm, attention_norm);
-    attention_norm_.input_gradient(attention_norm, input, kept.attention_norm_mean, kept.attention_norm_rstd, grad,
-                                   GradWrite::accumulate);
+    attention_norm_.input_gradient(attention_norm, input, kept.attention_norm_mean, kept.attention_norm_rstd,
+                                   grad, GradWrite::accumulate);
 }
 
 void TransformerLayer::weight_gradient(const Tensor& input, const LayerActivations<Tensor>& kept,
@@ -272,8 +273,8 @@ void TransformerLayer::weight_gradient(const Tensor& input, const LayerActivatio
     bias(projection_, region_.outside(gradients.projection));
     weight(query_key_value_, region_.enter(kept.attention_norm), packed_rows(gradients.query_key_value));
     bias(query_key_value_, packed_rows(gradients.query_key_value));
-    attention_norm_.weight_gradient(region_.outside(gradients.attention_norm), input, kept.attention_norm_mean,
-                                    kept.attention_norm_rstd);
+    attention_norm_.weight_gradient(region_.outside(gradients.attention_norm), input,
+                                    kept.attention_norm_mean, kept.attention_norm_rstd);
 }
 
 } // namespace trireme::model

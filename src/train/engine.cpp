@@ -146,7 +146,8 @@ struct Engine::Impl {
         } else if (from.type() == DType::bf16) {
             std::vector<BFloat16> values(static_cast<std::size_t>(d.V));
             backend.copy_to_host(from, Tensor(std::span(values), Shape{d.V}));
-            std::ranges::transform(values, result.begin(), [](BFloat16 value) { return static_cast<float>(value); });
+            std::ranges::transform(values, result.begin(),
+                                   [](BFloat16 value) { return static_cast<float>(value); });
         } else {
             std::vector<float> values(static_cast<std::size_t>(d.V));
             backend.copy_to_host(from, Tensor(std::span(values), Shape{d.V}));
@@ -180,7 +181,8 @@ std::string Engine::tune(const std::string& known) {
         in.optimizer->begin();
         in.executor.train(batches, hooks);
         const std::vector<std::string> found = in.groups.world->all_gather(in.backend.end_tuning());
-        for (auto lines = found.rbegin(); lines != found.rend(); ++lines) // later lines win: the lowest rank's
+        for (auto lines = found.rbegin(); lines != found.rend();
+             ++lines) // later lines win: the lowest rank's
             choices += *lines;
     }
     in.backend.use_tuned(choices);

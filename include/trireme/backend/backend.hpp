@@ -1,5 +1,5 @@
-// A device as the rest of the program sees it: memory that is counted, streams by role, events that order them, and the
-// operations of ops.hpp. The CPU backend is always built; a CUDA build holds both.
+// A device as the rest of the program sees it: memory that is counted, streams by role, events that order
+// them, and the operations of ops.hpp. The CPU backend is always built; a CUDA build holds both.
 #pragma once
 
 #include <cstdint>
@@ -42,9 +42,9 @@ class Backend : public memory::Allocator {
     virtual void copy_to_host(const Tensor& from, Tensor to) = 0;
     virtual void copy_to_device(const Tensor& from, Tensor to) = 0;
 
-    // Between start and end, operations may compute many times over to find the fastest way for each shape: what they write is
-    // worth nothing then. Ends with what was found, as lines of text, for use_tuned() of other ranks and later runs. A backend
-    // with nothing to find returns no text.
+    // Between start and end, operations may compute many times over to find the fastest way for each shape:
+    // what they write is worth nothing then. Ends with what was found, as lines of text, for use_tuned() of
+    // other ranks and later runs. A backend with nothing to find returns no text.
     virtual void start_tuning() {}
     virtual std::string end_tuning() { return {}; }
     virtual void use_tuned(std::string_view) {}
