@@ -40,7 +40,7 @@ help: ## this list
 	@echo "  VERBOSE=1 shows the commands; make config lists the other variables"
 
 demo: deps ## train a GPT on this machine's own text with 4 MPI ranks, resume on another layout, generate (DEMO_TEXT=dir)
-	@$(MAKE) programs
+	@$(MAKE) CUDA=$(CUDA_IF_ASKED) programs
 	@BUILD='$(BUILD)' DEMO_TEXT='$(DEMO_TEXT)' scripts/demo.sh
 
 install: programs ## copy programs and documents below PREFIX (default /usr/local; DESTDIR is honoured)

@@ -6,6 +6,8 @@ VERBOSE ?= 0
 WERROR ?= 0
 # auto: GPUs if CUDA, cuDNN and NCCL are found. 1: an error if they are not. 0: leave GPUs out.
 CUDA ?= auto
+# demo and test need no GPU and build without unless told otherwise; test-all compiles all.
+CUDA_IF_ASKED = $(if $(filter auto,$(CUDA)),0,$(CUDA))
 # Compute capabilities without the dot, 90a for Hopper's own instructions. native: of the GPU in this machine; empty: of the
 # GPU in this machine if there is one, else 80 90a.
 ARCH ?=

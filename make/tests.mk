@@ -32,7 +32,7 @@ RUN_TESTS = BUILD='$(BUILD)' CXX='$(CXX)' VERBOSE='$(VERBOSE)' MPIRUN='$(MPIRUN)
 suite_programs = $(patsubst %.cpp,$(BUILD)/%,$(wildcard tests/$(1)/*_test.cpp))
 
 test: deps ## everything that takes minutes: unit, oracle, layout, fault, scripts, check-layers
-	@$(MAKE) programs test-programs
+	@$(MAKE) CUDA=$(CUDA_IF_ASKED) programs test-programs
 	@TRIREME_TEST_LEVEL=quick $(RUN_TESTS) unit oracle layout fault scripts check-layers
 
 test-all: deps ## all tests at full length

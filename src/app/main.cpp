@@ -30,7 +30,8 @@ constexpr const char* kUsage = "usage: trireme COMMAND [OPTIONS]\n"
 std::string info() {
     const BuildInfo& build = build_info();
     return concat("trireme   ", build.version, " (", build.commit, ")\n", "compiler  ", build.compiler, "\n",
-                  "flags     ", build.flags, "\n", "devices   ", backend::has_cuda() ? "cpu, cuda" : "cpu", "\n");
+                  "flags     ", build.flags, "\n", "devices   ", backend::has_cuda() ? "cpu, cuda" : "cpu",
+                  "\n");
 }
 
 // The options of the checkpoint that --load names: evaluate and generate take the model's shape from there.

@@ -21,7 +21,7 @@ check_refused "full size, on too few ranks" 6 2 "6 ranks do not fit TP 4 x PP 2:
     "${article[@]}"
 
 # The same names, smaller numbers: the last value of an option counts.
-shrunk=("${article[@]}" --num-layers 4 --hidden-size 32 --num-attention-heads 4 --seq-length 32
+shrunk=("${article[@]}" --device cpu --num-layers 4 --hidden-size 32 --num-attention-heads 4 --seq-length 32
     --max-position-embeddings 32 --train-iters 6 --log-interval 2 --save-interval 4 --eval-interval 4 --eval-iters 1
     --data-path tests/data/tiny/corpus_text_document --vocab-file tests/data/tiny/vocab.json
     --merge-file tests/data/tiny/merges.txt --split "90,10,0" --save "$s/run" --load "$s/run")

@@ -2,6 +2,7 @@
 #include "comm/nccl/nccl_communicator.hpp"
 
 #include <array>
+#include <cstdlib>
 
 #include "backend/cuda/check.hpp"
 #include "comm/nccl/make_nccl.hpp"
@@ -35,6 +36,12 @@ std::size_t count(const Tensor& x) {
     return static_cast<std::size_t>(x.elements());
 }
 
+// Messages that cross on communicators of several streams hang where NCCL takes its buffers through cuMem,
+// and do not where it does not (NCCL 2.28.3 on two H200s, tests/gpu/nccl_test). A user's own choice stands.
+void choose_allocations() {
+    ::setenv("NCCL_CUMEM_ENABLE", "0", 0);
+}
+
 ncclUniqueId new_id(const char* group) {
     ncclUniqueId id;
     check_nccl(ncclGetUniqueId(&id), "creation of an id", group);
@@ -55,6 +62,7 @@ NcclCommunicator::NcclCommunicator(std::string name, MpiComm comm, backend::Cuda
     : Communicator(std::move(name), comm.world_ranks(), comm.rank()), mpi_(std::move(comm)),
       backend_(backend), role_(role), lasting_name_(lasting_name(this->name())) {
     TRIREME_ASSERT(size() > 1, "the ", lasting_name_, " has one rank, which needs no NCCL");
+    choose_allocations();
     ncclUniqueId id{};
     if (rank() == 0)
         id = new_id(lasting_name_);
