@@ -38,6 +38,10 @@ def tiktoken_with(pattern):
     return tiktoken.Encoding("gpt2", pat_str=pattern, mergeable_ranks=ranks, special_tokens={"<|endoftext|>": end})
 
 
+def tiktoken_gpt2():
+    return tiktoken_with(r50k_pat_str)
+
+
 def tokenizers_gpt2():
     tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE.from_file(str(VOCAB), str(MERGES)))
     tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -204,7 +208,7 @@ def write(path, records):
 
 
 def gpt2_records():
-    first, second = tiktoken_with(r50k_pat_str), tokenizers_gpt2()
+    first, second = tiktoken_gpt2(), tokenizers_gpt2()
     for number, text in enumerate(dict.fromkeys(texts())):
         ids = first.encode_ordinary(text)
         if ids != second.encode(text).ids:
