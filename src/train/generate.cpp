@@ -7,8 +7,8 @@
 #include <numeric>
 #include <optional>
 
-#include "batches.hpp"
 #include "configure.hpp"
+#include "evaluation.hpp"
 #include "first_screen.hpp"
 #include "prepare_data.hpp"
 #include "trireme/base/philox.hpp"
@@ -160,18 +160,9 @@ int evaluate(const options::Resolved& options, comm::Runtime& runtime) {
     for (const data::Split split : {data::Split::valid, data::Split::test}) {
         if (!dataset->has(split))
             continue;
-        const comm::PhaseScope phase("evaluation");
-        DatasetBatches batches(*dataset, split, *loaded.engine, 0,
-                               static_cast<int>(options.data.num_workers));
-        double sum = 0;
-        for (std::int64_t i = 0; i < options.evaluation.eval_iters; ++i) {
-            sum += loaded.engine->evaluate(batches, options.batch.num_microbatches);
-            batches.advance(options.batch.global_batch_size);
-        }
+        const double loss = mean_loss(*loaded.engine, *dataset, split, 0, options);
         if (runtime.rank() == 0)
-            std::cout << format_evaluation(data::name_of(split), path.filename().string(),
-                                           sum / static_cast<double>(options.evaluation.eval_iters))
-                      << std::endl;
+            std::cout << format_evaluation(data::name_of(split), path.filename().string(), loss) << std::endl;
     }
     return 0;
 }

@@ -11,6 +11,7 @@
 
 #include "batches.hpp"
 #include "configure.hpp"
+#include "evaluation.hpp"
 #include "first_screen.hpp"
 #include "metrics.hpp"
 #include "prepare_data.hpp"
@@ -277,14 +278,7 @@ class Training {
     bool nan_in_interval() const { return good_steps_ < interval_steps_; }
 
     double evaluate(data::Split split, std::int64_t first_sample) {
-        const comm::PhaseScope phase("evaluation");
-        DatasetBatches batches(*dataset_, split, *engine_, first_sample, workers());
-        double sum = 0;
-        for (std::int64_t i = 0; i < options_.evaluation.eval_iters; ++i) {
-            sum += engine_->evaluate(batches, options_.batch.num_microbatches);
-            batches.advance(options_.batch.global_batch_size);
-        }
-        return sum / static_cast<double>(options_.evaluation.eval_iters);
+        return mean_loss(*engine_, *dataset_, split, first_sample, options_);
     }
 
     // The validation samples of evaluation k follow those of evaluation k - 1, so a resumed run sees the

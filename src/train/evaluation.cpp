@@ -1,0 +1,32 @@
+// Evaluates global batch by global batch.
+#include "evaluation.hpp"
+
+#include <optional>
+
+#include "batches.hpp"
+#include "trireme/base/progress_line.hpp"
+#include "trireme/comm/phase.hpp"
+
+namespace trireme::train {
+
+double mean_loss(Engine& engine, const data::Dataset& dataset, data::Split split, std::int64_t first_sample,
+                 const options::Resolved& options) {
+    const comm::PhaseScope phase("evaluation");
+    DatasetBatches batches(dataset, split, engine, first_sample, static_cast<int>(options.data.num_workers));
+    std::optional<ProgressLine> progress;
+    if (engine.groups().world->rank() == 0)
+        progress.emplace();
+    double sum = 0;
+    for (std::int64_t i = 0; i < options.evaluation.eval_iters; ++i) {
+        if (progress)
+            progress->update([&] {
+                return concat("evaluating ", data::name_of(split), ": ", i, " of ",
+                              options.evaluation.eval_iters, " batches");
+            });
+        sum += engine.evaluate(batches, options.batch.num_microbatches);
+        batches.advance(options.batch.global_batch_size);
+    }
+    return sum / static_cast<double>(options.evaluation.eval_iters);
+}
+
+} // namespace trireme::train
