@@ -37,12 +37,6 @@ Item Plan::share(Category category, const std::string& name, const Shape& shape,
     return {static_cast<std::int32_t>(views_.size()) - 1};
 }
 
-const Plan::Entry& Plan::entry(Item item) const {
-    TRIREME_ASSERT(item.index >= 0 && static_cast<std::size_t>(item.index) < views_.size(), "item ",
-                   item.index, " of another plan");
-    return entries_[static_cast<std::size_t>(views_[static_cast<std::size_t>(item.index)].entry)];
-}
-
 std::int64_t Plan::bytes() const {
     std::int64_t sum = 0;
     for (const Entry& entry : entries_)

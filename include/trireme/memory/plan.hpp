@@ -46,7 +46,6 @@ class Plan {
     Item share(Category category, const std::string& name, const Shape& shape, DType type);
 
     std::span<const Entry> entries() const { return entries_; }
-    const Entry& entry(Item item) const;
     std::int64_t bytes() const;
     std::int64_t bytes(Category category) const;
 
