@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <fstream>
 #include <set>
 
 #include "options/convert.hpp"
@@ -67,15 +68,29 @@ TEST(OptionTable, EveryRowSaysWhatItNeeds) {
     }
 }
 
+// The members of Values as its header spells them: "TYPE NAME = DEFAULT;" or "TYPE NAME;" inside the struct.
+int fields_in_header() {
+    std::ifstream header("include/trireme/options/values.hpp");
+    int fields = 0;
+    bool inside = false;
+    for (std::string line; std::getline(header, line);) {
+        if (line == "struct Values {") inside = true;
+        if (line == "};") inside = false;
+        fields += inside && line.ends_with(';') ? 1 : 0;
+    }
+    return fields;
+}
+
 TEST(OptionTable, EveryFieldHasOneRow) {
-    // A second row for a field would be a second meaning; the fields were counted in values.hpp by hand.
+    // A second row for a field would be a second meaning; a field without a row could never be set.
     std::set<std::string> seen;
     int rows_with_field = 0;
     for (const Row& row : table()) {
         EXPECT_TRUE(seen.insert(std::string(row.name)).second) << row.name;
         rows_with_field += std::holds_alternative<std::monostate>(row.field) ? 0 : 1;
     }
-    EXPECT_EQ(rows_with_field, 89);
+    ASSERT_GT(fields_in_header(), 80) << "run from the top of the project";
+    EXPECT_EQ(rows_with_field, fields_in_header());
 }
 
 TEST(OptionConversion, NumbersCountAsAWhole) {
