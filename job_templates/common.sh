@@ -121,12 +121,15 @@ end_run() {
 # limit itself) reaches them from Slurm; here it only means: no restart. A rank that is gone ends the others after a minute,
 # so that what they have to say about it is said.
 launch() {
-    local srun signalled
+    local srun signalled inside=()
+    [[ -z ${TRIREME_CONTAINER:-} ]] || inside=(apptainer exec --nv "$TRIREME_CONTAINER")
+    [[ -n ${inside[*]} ]] || command -v "$1" >/dev/null ||
+        give_up 2 "$1 is not in PATH on $HOSTNAME; load its module before sbatch, or in a file that TRIREME_SITE names"
     cancelled=0
     [[ -z ${save:-} ]] || rm -f "$save/last_exit"
     srun --nodes="$nodes" --ntasks=$((nodes * ranks_per_node)) --ntasks-per-node="$ranks_per_node" \
         --cpus-per-task="$cpus_per_rank" --cpu-bind="${SLURM_CPU_BIND:-cores}" --distribution=block:block --gpu-bind=none \
-        --kill-on-bad-exit=0 --wait=60 "$@" &
+        --kill-on-bad-exit=0 --wait=60 "${inside[@]}" "$@" &
     srun=$!
     trap 'signalled=1; kill -USR1 "$srun"' USR1
     trap 'signalled=1 cancelled=1' TERM

@@ -33,8 +33,10 @@ while [[ $# -gt 0 ]]; do
     shift
 done
 [[ $# -gt 0 ]] || usage
+inside=()
+[[ -z ${TRIREME_CONTAINER:-} ]] || inside=(apptainer exec --nv "$TRIREME_CONTAINER")
 # shellcheck disable=SC2016
 exec srun ${nodes:+--nodes="$nodes"} ${ranks:+--ntasks="$ranks"} --label --unbuffered --kill-on-bad-exit=0 --wait=60 \
-    bash -c "$before"'; rank=$1 words=$2; tool=("${@:3:words}"); shift $((2 + words))
+    "${inside[@]}" bash -c "$before"'; rank=$1 words=$2; tool=("${@:3:words}"); shift $((2 + words))
         [[ $SLURM_PROCID == "$rank" ]] || tool=()
         exec "${tool[@]}" trireme "$@"' debug "$rank" "${#tool[@]}" "${tool[@]}" "$@"
