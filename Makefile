@@ -43,12 +43,11 @@ demo: deps ## train a GPT on this machine's own text with 4 MPI ranks, resume on
 	@$(MAKE) CUDA=$(CUDA_IF_ASKED) programs
 	@BUILD='$(BUILD)' DEMO_TEXT='$(DEMO_TEXT)' scripts/demo.sh
 
-install: programs ## copy programs and documents below PREFIX (default /usr/local; DESTDIR is honoured)
-	@mkdir -p '$(DESTDIR)$(PREFIX)/bin' '$(DESTDIR)$(PREFIX)/share/doc/trireme'
-	@cp -f $(PROGRAMS) '$(DESTDIR)$(PREFIX)/bin/'
-	@cp -Rf $(wildcard README.md LICENSE CHANGELOG.md docs) '$(DESTDIR)$(PREFIX)/share/doc/trireme/'
-	@$(if $(wildcard job_templates),mkdir -p '$(DESTDIR)$(PREFIX)/share/trireme' && cp -Rf job_templates '$(DESTDIR)$(PREFIX)/share/trireme/')
-	@echo "installed below $(DESTDIR)$(PREFIX)"
+install: programs ## copy programs, manual, templates and documents below PREFIX (default /usr/local; DESTDIR is honoured)
+	@scripts/install.sh files '$(BUILD)' '$(PREFIX)' '$(DESTDIR)'
+
+modulefile: ## write PREFIX/modulefiles for Lmod and Environment Modules (MODULES: what it needs loaded; default: what is loaded)
+	@scripts/install.sh modulefile '$(PREFIX)' '$(DESTDIR)' $(MODULES)
 
 format: ## format all C++ sources with clang-format 14
 	@CLANG_FORMAT='$(CLANG_FORMAT)' scripts/check_format.sh --fix
@@ -57,7 +56,7 @@ lint: ## formatting, compiler warnings as errors, shellcheck where there is one
 	@CLANG_FORMAT='$(CLANG_FORMAT)' scripts/check_format.sh
 	@$(MAKE) BUILD='$(BUILD)/lint' CXXFLAGS=-O0 WERROR=1 ARCH=90a \
 		CUDNN_FRONTEND_ROOT='$(or $(CUDNN_FRONTEND_ROOT),$(abspath $(BUILD))/cudnn-frontend)' objects
-	@if command -v shellcheck >/dev/null; then shellcheck -x scripts/*.sh $$(find tests -name '*.sh') .ci/run; \
+	@if command -v shellcheck >/dev/null; then scripts/check_scripts.sh; \
 	else echo "shellcheck is not here: scripts were not checked"; fi
 	@echo "lint: nothing found"
 
@@ -67,4 +66,4 @@ check-layers: ## check that layers include only what src/layers.txt allows them
 clean: ## remove everything that was built
 	@$(if $(CLEANED),,rm -rf '$(BUILD)')
 
-.PHONY: all programs deps config help demo install format lint check-layers clean
+.PHONY: all programs deps config help demo install modulefile format lint check-layers clean

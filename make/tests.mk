@@ -31,11 +31,11 @@ $(foreach s,$(BENCH_SOURCES) $(GPU_BENCH_SOURCES),$(eval $(call test_program,$(s
 RUN_TESTS = BUILD='$(BUILD)' CXX='$(CXX)' VERBOSE='$(VERBOSE)' MPIRUN='$(MPIRUN)' scripts/run_tests.sh
 suite_programs = $(patsubst %.cpp,$(BUILD)/%,$(wildcard tests/$(1)/*_test.cpp))
 
-test: deps ## everything that takes minutes: unit, oracle, layout, fault, scripts, check-layers
+test: deps ## everything that takes minutes: unit, oracle, layout, fault, scripts, slurm (short), check-layers
 	@$(MAKE) CUDA=$(CUDA_IF_ASKED) programs test-programs
-	@TRIREME_TEST_LEVEL=quick $(RUN_TESTS) unit oracle layout fault scripts check-layers
+	@TRIREME_TEST_LEVEL=quick $(RUN_TESTS) unit oracle layout fault scripts slurm check-layers
 
-test-all: deps ## all tests at full length
+test-all: deps cluster-deps ## all tests at full length
 	@$(MAKE) programs test-programs $(if $(CLANGXX),fuzz-programs)
 	@TRIREME_TEST_LEVEL=full $(RUN_TESTS) unit oracle layout fault scripts check-layers slurm gpu fuzz
 
@@ -54,6 +54,15 @@ layout: programs $(call suite_programs,layout) ## the tests on several MPI ranks
 fault: programs $(call suite_programs,fault) ## the tests of failures alone
 	@$(RUN_TESTS) fault
 
+# A Slurm on one host needs root; without it these tests are skipped, so nothing is installed for them.
+cluster-deps:
+	@if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then scripts/install_packages.sh --cluster-packages && \
+	scripts/fetch_module_systems.sh '$(BUILD)/module-systems'; fi
+
+test-slurm: deps cluster-deps ## the programs and templates on a Slurm of several nodes on this host (needs root), and modulefiles
+	@$(MAKE) CUDA=$(CUDA_IF_ASKED) programs
+	@TRIREME_TEST_LEVEL=full $(RUN_TESTS) slurm
+
 test-gpu: programs $(call suite_programs,gpu) ## the comparisons of the GPU with the CPU (a CUDA build on a machine with a GPU)
 	@TRIREME_REQUIRE=gpu $(RUN_TESTS) gpu
 
@@ -70,4 +79,4 @@ check-tokenizer: programs ## compare our ids on all text in TEXT=DIR with tiktok
 objects: $(call objects,$(LIB_SOURCES) $(APP_SOURCES) $(DATA_TOOL_SOURCES) $(TEST_SOURCES))
 	@:
 
-.PHONY: test test-all test-programs unit oracle layout fault test-gpu bundle bench check-tokenizer objects
+.PHONY: test test-all test-programs unit oracle layout fault cluster-deps test-slurm test-gpu bundle bench check-tokenizer objects

@@ -4,6 +4,7 @@
 #   find_dependencies.sh BUILD   writes BUILD/config.txt (the report) and BUILD/config.mk (flags for make); when
 #                                something that the programs need is missing: the report, the remedies, exit 1
 #   find_dependencies.sh --packages   prints the Debian packages of what is missing, tests included; always exit 0
+#   find_dependencies.sh --cluster-packages   the same for what tests/slurm needs: a Slurm, and what module systems stand on
 set -u
 mode=${1:?usage: find_dependencies.sh BUILD, or --packages}
 CXX=${CXX:-g++}
@@ -59,6 +60,15 @@ root_libs() {
     printf -- '-L%s/%s -Wl,-rpath,%s/%s ' "$1" "$lib" "$1" "$lib"
 }
 take() { flags="$flags $1" libs="$libs $2"; }
+
+find_cluster() {
+    have slurmctld && have slurmd && have sbatch || packages="$packages slurm-wlm"
+    have munged || packages="$packages munge"
+    have ip || packages="$packages iproute2"
+    lua5.3 -e 'require("posix") require("lfs") require("term") require("json")' 2>/dev/null ||
+        packages="$packages lua5.3 lua-posix lua-filesystem lua-term lua-json"
+    have tclsh8.6 || packages="$packages tcl8.6"
+}
 
 find_compiler() {
     cxx_version=$($CXX -dumpfullversion 2>/dev/null)
@@ -294,6 +304,11 @@ find_cuda() {
     fi
 }
 
+if [ "$mode" = --cluster-packages ]; then
+    find_cluster
+    echo "${packages# }"
+    exit 0
+fi
 mpi_cflags='' mpi_libs='' test_flags='' test_libs=''
 find_compiler
 have pkg-config || packages="$packages pkg-config"

@@ -1,8 +1,9 @@
 #!/bin/sh
-# Installs with apt what the build, the demo and the tests need and this machine lacks (`make deps`). What is there,
-# from packages or modules, is left alone: when all is there nothing is asked for and nothing is changed.
+# Installs with apt what the build, the demo and the tests need and this machine lacks (`make deps`); with --cluster-packages
+# what tests/slurm needs beyond that. What is there, from packages or modules, is left alone: when all is there nothing
+# is asked for and nothing is changed.
 set -eu
-missing=$(scripts/find_dependencies.sh --packages)
+missing=$(scripts/find_dependencies.sh "${1:---packages}")
 if [ -z "$missing" ]; then
     echo "deps: everything is here"
     exit 0

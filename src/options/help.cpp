@@ -2,24 +2,16 @@
 #include <algorithm>
 
 #include "options/convert.hpp"
-#include "options/table.hpp"
+#include "options/describe.hpp"
 #include "trireme/base/error.hpp"
 #include "trireme/options/parse.hpp"
 
 namespace trireme::options {
-namespace {
-
-constexpr std::size_t kHelpColumns = 100;
-constexpr Group kLastOwnGroup = Group::general;
 
 std::string with_placeholder(const Row& row) {
     return row.placeholder.empty() ? concat("--", row.name) : concat("--", row.name, " ", row.placeholder);
 }
 
-enum class Detail { brief, full };
-
-// "default 1; one of 1f1b, gpipe"; empty for flags and free text without a default. Brief: a mere lower
-// bound, which nobody would guess wrong, is left out.
 std::string limits_of(const Row& row, Detail detail) {
     std::vector<std::string> parts;
     if (!row.by_default.empty())
@@ -37,6 +29,10 @@ std::string limits_of(const Row& row, Detail detail) {
         parts.push_back(concat("also --", row.also_named));
     return join(parts, "; ");
 }
+
+namespace {
+
+constexpr std::size_t kHelpColumns = 100;
 
 void append_wrapped(std::string& text, std::string_view words, std::size_t indent) {
     std::size_t column = 0;

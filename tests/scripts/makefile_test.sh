@@ -3,7 +3,7 @@
 # missing is one message.
 . tests/support/shell_test.sh
 mkdir -p "$scratch"/project/{src/base,src/app,data_tools,include/trireme/base,tests/support}
-cp -R Makefile make scripts VERSION "$scratch/project/"
+cp -R Makefile make scripts VERSION README.md LICENSE CHANGELOG.md docs job_templates modules "$scratch/project/"
 cp include/trireme/base/build_info.hpp "$scratch/project/include/trireme/base/"
 cd "$scratch/project" || exit 1
 export GIT_CEILING_DIRECTORIES=$scratch GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@b GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@b
@@ -76,11 +76,15 @@ make BUILD=other CXX=no-such-compiler >output 2>&1
 check_equal "a missing compiler is an error" "$?" 2
 check_contains "a missing compiler is named" "$(cat output)" "missing: compiler,"
 make help >output 2>&1
-for target in all deps demo test test-all unit layout fault oracle bench format lint check-layers config install clean; do
+for target in all deps demo test test-all unit layout fault oracle bench test-slurm format lint check-layers config install modulefile clean; do
     check_contains "help lists $target" "$(cat output)" "make $target "
 done
 check_contains "config shows values" "$(make config BOOST_ROOT='' CXXFLAGS=-O1)" "CXXFLAGS = -O1  (command line)"
-touch README.md LICENSE
 make install CXXFLAGS=-O1 PREFIX=/opt/trireme DESTDIR="$scratch/stage" >output 2>&1
-check_equal "install" "$? $(cd "$scratch/stage" && find . -type f | sort | tr '\n' ' ')" \
-    "0 ./opt/trireme/bin/trireme ./opt/trireme/bin/trireme-data ./opt/trireme/share/doc/trireme/LICENSE ./opt/trireme/share/doc/trireme/README.md "
+check_equal "install" "$? $(cd "$scratch/stage" && find . -path '*/docs/*' -o -path '*/configs/*' -o -type f -print | sort | tr '\n' ' ')" \
+    "0 $(printf './opt/trireme/%s ' bin/trireme bin/trireme-data share/doc/trireme/{CHANGELOG.md,LICENSE,README.md} share/man/man1/trireme.1 \
+        share/trireme/job_templates/{apptainer.def,common.sh,debug.sh,preflight.sbatch,preprocess.sbatch,pretrain-array-chain.sbatch} \
+        share/trireme/job_templates/{pretrain.sbatch,sites/EXAMPLE.env})"
+LOADEDMODULES=GCC/12:OpenMPI/4.1 make modulefile PREFIX=/opt/trireme DESTDIR="$scratch/stage" >output 2>&1
+check_equal "modulefile asks for what is loaded" "$? $(grep -h 'prereq\|depends_on' "$scratch/stage/opt/trireme/modulefiles/trireme/$(cat VERSION)"* | tr '\n' ' ')" \
+    '0 prereq GCC/12 prereq OpenMPI/4.1 depends_on("GCC/12") depends_on("OpenMPI/4.1") '

@@ -55,4 +55,7 @@ std::string help_text(Command command);
 // docs/options.md, made from the table.
 std::string options_page();
 
+// docs/trireme.1, the manual page, made from the table.
+std::string manual_page();
+
 } // namespace trireme::options

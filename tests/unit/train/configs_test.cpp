@@ -6,6 +6,7 @@
 
 #include "train/configure.hpp"
 #include "trireme/base/error.hpp"
+#include "trireme/base/file.hpp"
 #include "trireme/catalogue/catalogue.hpp"
 #include "trireme/options/resolve.hpp"
 
@@ -17,40 +18,56 @@ using catalogue::ModelConfig;
 constexpr const char* kDirectory = "job_templates/configs/"; // tests run in the root of the source tree
 
 EngineSetup setup_of(std::vector<std::string> arguments, std::int64_t vocabulary, std::int64_t ranks) {
-    for (const char* given : {"--tokenizer-type", "NullTokenizer", "--vocab-size", "9", "--data-path",
-                              "corpus", "--micro-batch-size", "1", "--train-iters", "10", "--lr", "0.001"})
+    for (const char* given :
+         {"--tokenizer-type", "NullTokenizer", "--vocab-size", "9", "--data-path", "corpus"})
         arguments.emplace_back(given);
     const options::Resolved resolved =
         options::resolve(options::parse(options::Command::pretrain, arguments), {.ranks = ranks});
     return engine_setup(resolved, vocabulary, Purpose::train);
 }
 
-ModelConfig model_of(const std::string& file, std::int64_t vocabulary) {
-    return setup_of({"--config", kDirectory + file}, vocabulary, file == "gpt-7b.cfg" ? 8 : 1).model;
+// A file holds a whole run but for data and tokenizer, so these are all that is added.
+EngineSetup file_setup(const std::string& file, std::int64_t vocabulary, std::int64_t ranks) {
+    return setup_of({"--config", kDirectory + file}, vocabulary, ranks);
 }
 
 struct Published {
     const char* file;
     std::int64_t vocabulary;
     std::int64_t parameters;
+    std::int64_t gpus; // on which its head comment says that it runs
 };
 
 // GPT-2: every count of the released weights. Llama and Qwen: the element counts of the released safetensors.
 // GPT-3's weights are not public; 174,600M is table D.1 of Brown et al. 2020, and the last digits are those
 // of V h + s h + l (12 h^2 + 13 h) + 2 h with V 50257, s 2048, l 96, h 12288. The 7B is that formula with l
-// 32, h 4096.
+// 32, h 4096. 1.3B and 13B: the released OPT models of these widths have 34,816 and 87,040 more, for 15 more
+// words and 2 more positions.
 constexpr Published kPublished[] = {
-    {"gpt2-124m.cfg", 50257, 124'439'808},     {"gpt-7b.cfg", 50257, 6'658'404'352},
-    {"gpt3-175b.cfg", 50257, 174'604'259'328}, {"llama2-7b.cfg", 32000, 6'738'415'616},
-    {"llama3-8b.cfg", 128256, 8'030'261'248},  {"qwen2.5-1.5b.cfg", 151936, 1'543'714'304},
-    {"qwen2.5-7b.cfg", 152064, 7'615'616'512},
+    {"gpt2-124m.cfg", 50257, 124'439'808, 8},       {"gpt-1.3b.cfg", 50257, 1'315'758'080 - 34'816, 8},
+    {"gpt-7b.cfg", 50257, 6'658'404'352, 8},        {"gpt-13b.cfg", 50257, 12'853'473'280 - 87'040, 32},
+    {"gpt3-175b.cfg", 50257, 174'604'259'328, 128}, {"llama2-7b.cfg", 32000, 6'738'415'616, 32},
+    {"llama3-8b.cfg", 128256, 8'030'261'248, 32},   {"llama3-70b.cfg", 128256, 70'553'706'496, 64},
+    {"qwen2.5-1.5b.cfg", 151936, 1'543'714'304, 8}, {"qwen2.5-7b.cfg", 152064, 7'615'616'512, 32},
 };
+
+ModelConfig model_of(const std::string& file) {
+    for (const Published& published : kPublished)
+        if (published.file == file)
+            return file_setup(file, published.vocabulary, published.gpus).model;
+    ADD_FAILURE() << file;
+    return {};
+}
 
 TEST(ModelFiles, HoldThePublishedParameters) {
     for (const Published& published : kPublished) {
         SCOPED_TRACE(published.file);
-        EXPECT_EQ(catalogue::parameter_count(model_of(published.file, published.vocabulary)),
-                  published.parameters);
+        EXPECT_EQ(catalogue::parameter_count(model_of(published.file)), published.parameters);
+        const std::string text = read_file(concat(kDirectory, published.file), ErrorCategory::data);
+        EXPECT_NE(text.find(concat("\n# ", published.gpus, " GPUs")), std::string::npos);
+        EXPECT_NE(text.find(concat("sbatch -N", published.gpus / 8, " pretrain.sbatch ",
+                                   std::filesystem::path(published.file).stem().string(), " --data-path")),
+                  std::string::npos);
     }
 }
 
@@ -62,10 +79,10 @@ TEST(ModelFiles, AreAllChecked) {
 }
 
 TEST(ModelFiles, WhatHoldsNoParameters) { // from the models' config.json
-    const ModelConfig llama2 = model_of("llama2-7b.cfg", 32000);
+    const ModelConfig llama2 = model_of("llama2-7b.cfg");
     EXPECT_EQ(llama2.rotary.base, 10000.0);
     EXPECT_EQ(llama2.norm_epsilon, 1e-5);
-    const ModelConfig llama3 = model_of("llama3-8b.cfg", 128256);
+    const ModelConfig llama3 = model_of("llama3-8b.cfg");
     EXPECT_EQ(llama3.rotary.base, 500000.0);
     EXPECT_EQ(llama3.rotary.percent, 1.0);
     EXPECT_FALSE(llama3.rotary.scaling);
@@ -73,9 +90,8 @@ TEST(ModelFiles, WhatHoldsNoParameters) { // from the models' config.json
     EXPECT_EQ(llama3.max_positions, 8192);
     EXPECT_EQ(llama3.hidden_dropout, 0.0);
     EXPECT_EQ(llama3.attention_dropout, 0.0);
-    for (const auto& [file, vocabulary] :
-         {std::pair{"qwen2.5-1.5b.cfg", 151936}, {"qwen2.5-7b.cfg", 152064}}) {
-        const ModelConfig qwen = model_of(file, vocabulary);
+    for (const char* file : {"qwen2.5-1.5b.cfg", "qwen2.5-7b.cfg"}) {
+        const ModelConfig qwen = model_of(file);
         EXPECT_EQ(qwen.head_dim, 128);
         EXPECT_EQ(qwen.rotary.base, 1e6);
         EXPECT_EQ(qwen.norm_epsilon, 1e-6);
@@ -85,7 +101,7 @@ TEST(ModelFiles, WhatHoldsNoParameters) { // from the models' config.json
 }
 
 TEST(ModelFiles, TheSevenBillionRunOnEightRanks) {
-    const EngineSetup setup = setup_of({"--config", concat(kDirectory, "gpt-7b.cfg")}, 50257, 8);
+    const EngineSetup setup = file_setup("gpt-7b.cfg", 50257, 8);
     EXPECT_EQ(setup.grid.tensor, 4);
     EXPECT_EQ(setup.grid.pipeline, 2);
     EXPECT_EQ(setup.grid.data, 1);
@@ -102,7 +118,13 @@ TEST(EngineSetup, TakesTheShape) {
                                          "--seq-length",
                                          "16",
                                          "--max-position-embeddings",
-                                         "32"};
+                                         "32",
+                                         "--micro-batch-size",
+                                         "1",
+                                         "--train-iters",
+                                         "10",
+                                         "--lr",
+                                         "0.001"};
     const auto setup = [&](std::vector<std::string> more) {
         more.insert(more.begin(), shape.begin(), shape.end());
         return setup_of(more, 10, 1);
