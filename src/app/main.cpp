@@ -15,6 +15,7 @@
 #include "trireme/options/parse.hpp"
 #include "trireme/options/resolve.hpp"
 #include "trireme/train/generate.hpp"
+#include "trireme/train/plan_command.hpp"
 #include "trireme/train/pretrain.hpp"
 
 namespace trireme {
@@ -24,6 +25,7 @@ constexpr const char* kUsage = "usage: trireme COMMAND [OPTIONS]\n"
                                "  pretrain   train a GPT (start it with mpirun or srun)\n"
                                "  evaluate   loss and perplexity of a checkpoint\n"
                                "  generate   continue a prompt with a checkpoint\n"
+                               "  plan       memory and time of a training, foreseen on one process\n"
                                "  info       how this program was built\n"
                                "trireme COMMAND --help lists the options of a command\n";
 
@@ -69,14 +71,16 @@ int run(options::Command command, const std::vector<std::string>& arguments, com
         return train::evaluate(resolved, runtime);
     case options::Command::generate:
         return train::generate(resolved, runtime);
+    case options::Command::plan: // needs no ranks: foresee() below
+        break;
     }
     TRIREME_ASSERT(false, "an unknown command");
     return 1;
 }
 
 std::optional<options::Command> command_named(const std::string& name) {
-    for (const options::Command command :
-         {options::Command::pretrain, options::Command::evaluate, options::Command::generate})
+    for (const options::Command command : {options::Command::pretrain, options::Command::evaluate,
+                                           options::Command::generate, options::Command::plan})
         if (options::name_of(command) == name)
             return command;
     return std::nullopt;
@@ -95,6 +99,21 @@ int say(const std::string& text) {
     if (number_from_launcher().value_or(0) == 0)
         std::cout << text << std::flush;
     return 0;
+}
+
+// `trireme plan`, on one process whatever started it. The ranks are those that the run would have.
+int foresee(const std::vector<std::string>& arguments) {
+    const options::Parsed parsed = options::parse(options::Command::plan, arguments);
+    options::Environment environment;
+    environment.devices = options::DeviceSupport::cpu_and_cuda; // a login node need not have what the run has
+    const std::int64_t least = std::max<std::int64_t>(1, parsed.values.tensor_model_parallel_size) *
+                               std::max<std::int64_t>(1, parsed.values.pipeline_model_parallel_size);
+    environment.ranks = parsed.values.search.value_or(parsed.values.world_size.value_or(least));
+    environment.launcher = parsed.values.search       ? "--search"
+                           : parsed.values.world_size ? "--world-size"
+                                                      : "TP x PP";
+    const options::Resolved resolved = options::resolve(parsed, environment);
+    return train::plan(resolved, [](const std::string& text) { say(text); });
 }
 
 int run_as_one_of_many(int argc, char** argv, const std::function<int(comm::Runtime&)>& work) {
@@ -129,6 +148,8 @@ int dispatch(int argc, char** argv) {
     }
     if (options::parse(*command, arguments).help_requested)
         return say(options::help_text(*command));
+    if (*command == options::Command::plan)
+        return number_from_launcher().value_or(0) == 0 ? foresee(arguments) : 0;
     return run_as_one_of_many(argc, argv,
                               [&](comm::Runtime& runtime) { return run(*command, arguments, runtime); });
 }

@@ -8,7 +8,7 @@ namespace trireme::memory {
 Arena::Arena(const Plan& plan, Allocator& allocator) : allocator_(&allocator), views_(plan.views_) {
     for (const Plan::Entry& entry : plan.entries()) {
         offsets_.push_back(bytes_);
-        bytes_ += entry.bytes;
+        bytes_ += entry.in_arena ? entry.bytes : 0;
     }
     if (bytes_ > 0)
         data_ = static_cast<std::byte*>(allocator.allocate(bytes_));

@@ -33,7 +33,7 @@ void TransformerLayer::plan_shared(memory::Plan& plan) {
 }
 
 void TransformerLayer::fill_shared() const {
-    if (!rotary_table_.defined())
+    if (!rotary_table_.defined() || machinery_.backend->dry())
         return;
     const auto fill = [&](auto values) {
         const Tensor host{std::span(values), rotary_table_.shape()};

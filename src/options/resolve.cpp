@@ -116,7 +116,7 @@ Resolved::Data data_of(const Values& v) {
             .split = v.split,
             .dataloader_type = choose(v.dataloader_type, kDataloaders),
             .num_workers = v.num_workers,
-            .tokenizer_type = choose(*v.tokenizer_type, kTokenizers),
+            .tokenizer_type = choose(v.tokenizer_type.value_or("GPT2BPETokenizer"), kTokenizers),
             .vocab_file = v.vocab_file.value_or(""),
             .merge_file = v.merge_file.value_or(""),
             .tokenizer_model = v.tokenizer_model.value_or(""),
@@ -181,6 +181,10 @@ Resolved resolve(const Parsed& parsed, const Environment& environment) {
         resolved.training.check_for_nan = !v.no_check_for_nan_in_loss_and_grad;
         resolved.optimizer = optimizer_of(v);
     }
+    if (parsed.command == Command::plan && v.train_iters) {
+        resolved.training.train_iters = *v.train_iters;
+        resolved.training.train_samples = *v.train_iters * *v.global_batch_size;
+    }
     resolved.data = data_of(v);
     resolved.evaluation = {.eval_interval = v.eval_interval.value_or(0), .eval_iters = v.eval_iters};
     resolved.checkpoint = checkpoint_of(v);
@@ -189,6 +193,10 @@ Resolved resolve(const Parsed& parsed, const Environment& environment) {
                         .distributed_timeout = std::chrono::milliseconds(
                             std::max<std::int64_t>(1, std::llround(v.distributed_timeout_minutes * 60'000)))};
     resolved.run.log_interval = v.log_interval;
+    resolved.plan = {.machine = v.machine.value_or(""),
+                     .draw = v.draw.value_or(""),
+                     .search = v.search.value_or(0),
+                     .search_max_tensor_parallel = v.search_max_tensor_parallel.value_or(0)};
     resolved.generation = {.prompt = v.prompt.value_or(""),
                            .max_new_tokens = v.max_new_tokens,
                            .temperature = v.temperature,

@@ -17,14 +17,14 @@ std::vector<std::string_view> files_of_tokenizer(std::string_view type) {
 
 void check_data(Checker& check) {
     const Values& v = check.values;
-    if (v.tokenizer_type && check.sound({"tokenizer-type"})) {
+    if (v.tokenizer_type && check.command != Command::plan && check.sound({"tokenizer-type"})) {
         const std::vector<std::string_view> used = files_of_tokenizer(*v.tokenizer_type);
         for (const std::string_view name : {"vocab-file", "merge-file", "tokenizer-model", "vocab-size"})
             if (check.given(name) && check.sound({name}) && std::ranges::find(used, name) == used.end())
                 check.complain(concat("--", name, " does nothing with this tokenizer"),
                                {name, "tokenizer-type"}, concat("leave out --", name));
     }
-    if (check.command == Command::generate)
+    if (check.command == Command::generate || check.command == Command::plan)
         return;
     for (const std::string_view name : {"train-data-path", "valid-data-path", "test-data-path"}) {
         if (!check.given(name))

@@ -34,6 +34,18 @@ void check_run(Checker& check) {
                            concat("--check-for-nan-in-loss-and-grad (",
                                   check.sources.of("check-for-nan-in-loss-and-grad"), ")"));
     }
+    if (v.search && !v.machine && check.sound({"search", "machine"}))
+        check.complain("layouts are ranked by their predicted times, which depend on the machine", {"search"},
+                       "--machine h100, or a file of your machine's rates");
+    if (v.search_max_tensor_parallel && !v.search)
+        check.complain("--search-max-tensor-parallel does nothing without --search",
+                       {"search-max-tensor-parallel"}, "give --search, or leave it out");
+    if (v.search && v.draw)
+        check.complain("--search finds many layouts and --draw draws one", {"search", "draw"},
+                       "one of them after the other");
+    if (v.search && v.world_size && *v.search != *v.world_size)
+        check.complain("--search names the number of GPUs too", {"search", "world-size"},
+                       "leave out --world-size");
     if (check.command == Command::evaluate && v.eval_iters == 0 && check.sound({"eval-iters"}))
         check.complain("there is nothing to evaluate", {"eval-iters"}, "--eval-iters 100");
     if (!check.sound({"device"}))

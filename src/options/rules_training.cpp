@@ -16,9 +16,11 @@ constexpr std::int64_t kMostSamples = std::int64_t{1}
 
 // Options that a command cannot do without. A checkpoint brings the model's along for evaluate and generate.
 std::vector<std::string_view> required_options(Command command, const Values& values) {
-    std::vector<std::string_view> names{
-        "num-layers",    "hidden-size", "num-attention-heads", "seq-length", "max-position-embeddings",
-        "tokenizer-type"};
+    std::vector<std::string_view> names{"num-layers", "hidden-size", "num-attention-heads", "seq-length",
+                                        "max-position-embeddings"};
+    if (command == Command::plan) // a vocabulary is all it needs of a tokenizer, and finds it
+        return names;
+    names.push_back("tokenizer-type");
     const auto add = [&](std::vector<std::string_view> more) {
         names.insert(names.end(), more.begin(), more.end());
     };
@@ -37,6 +39,8 @@ std::vector<std::string_view> required_options(Command command, const Values& va
         break;
     case Command::generate:
         add({"load", "prompt"});
+        break;
+    case Command::plan:
         break;
     }
     return names;
@@ -102,7 +106,7 @@ void check_batch(Checker& check) {
         check.derive("global-batch-size", v.global_batch_size, dp);
         return;
     }
-    if (check.command == Command::evaluate && !v.micro_batch_size)
+    if ((check.command == Command::evaluate || check.command == Command::plan) && !v.micro_batch_size)
         check.derive("micro-batch-size", v.micro_batch_size, 1);
     if (!v.micro_batch_size)
         return;
@@ -111,7 +115,8 @@ void check_batch(Checker& check) {
         check.complain_about_ranks(std::move(what), names, std::move(attempt));
         check.spoil("global-batch-size");
     };
-    const bool accumulates = check.command == Command::pretrain && v.gradient_accumulation_steps.has_value();
+    const bool trains = check.command == Command::pretrain || check.command == Command::plan;
+    const bool accumulates = trains && v.gradient_accumulation_steps.has_value();
     const std::int64_t micro = *v.micro_batch_size;
     const std::int64_t steps = accumulates ? *v.gradient_accumulation_steps : 1;
     if (micro > kMostSamples / dp / steps)
@@ -144,7 +149,8 @@ void check_batch(Checker& check) {
 
 void check_length(Checker& check) {
     Values& v = check.values;
-    if (check.command != Command::pretrain || !check.sound({"train-iters", "train-samples"}))
+    const bool trains = check.command == Command::pretrain || check.command == Command::plan;
+    if (!trains || !check.sound({"train-iters", "train-samples"}))
         return;
     if (check.given("train-iters") && check.given("train-samples")) {
         check.complain("training has one length: iterations or samples", {"train-iters", "train-samples"},

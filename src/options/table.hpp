@@ -26,6 +26,7 @@ enum class Group {
     checkpoint,
     machine,
     generation,
+    plan,
     general,
     megatron, // names that are known from Megatron-LM and have no value here
 };
@@ -44,17 +45,28 @@ enum class Arity { flag, one, list };
 enum class Content { text, path };       // paths in a file are relative to that file
 enum class Belongs { to_run, to_model }; // a checkpoint hands the model's options on to evaluate and generate
 
-// The commands that take an option.
+// The commands that take an option. plan foresees a training: it takes all that pretrain takes.
 struct Commands {
-    bool pretrain = false, evaluate = false, generate = false;
+    bool pretrain = false, evaluate = false, generate = false, only_plan = false;
     bool has(Command command) const {
-        return command == Command::pretrain ? pretrain : command == Command::evaluate ? evaluate : generate;
+        switch (command) {
+        case Command::pretrain:
+            return pretrain;
+        case Command::evaluate:
+            return evaluate;
+        case Command::generate:
+            return generate;
+        case Command::plan:
+            return pretrain || only_plan;
+        }
+        return false;
     }
 };
 inline constexpr Commands kEveryCommand{true, true, true};
 inline constexpr Commands kOnlyPretrain{true, false, false};
 inline constexpr Commands kOnlyGenerate{false, false, true};
 inline constexpr Commands kWithData{true, true, false};
+inline constexpr Commands kOnlyPlan{false, false, false, true};
 
 struct Range {
     std::optional<double> at_least, above, at_most, below;

@@ -117,6 +117,37 @@ std::vector<Row> generation_rows() {
     };
 }
 
+std::vector<Row> plan_rows() {
+    return {
+        {.name = "world-size",
+         .placeholder = "N",
+         .field = &Values::world_size,
+         .range = at_least(1),
+         .help = "ranks that the run would have; TP x PP if not given"},
+        {.name = "machine",
+         .placeholder = "NAME",
+         .field = &Values::machine,
+         .help = "predict times too: a100-80gb, h100, h200, or a file of rates",
+         .content = Content::text},
+        {.name = "draw",
+         .placeholder = "FILE",
+         .field = &Values::draw,
+         .help = "write the pipeline's schedule as an SVG chart; with machine in its times",
+         .content = Content::path},
+        {.name = "search",
+         .placeholder = "GPUS",
+         .field = &Values::search,
+         .range = at_least(1),
+         .help = "try every layout of GPUS that fits memory and rank them by predicted tokens per second; "
+                 "needs machine"},
+        {.name = "search-max-tensor-parallel",
+         .placeholder = "N",
+         .field = &Values::search_max_tensor_parallel,
+         .range = at_least(1),
+         .help = "largest TP that search tries; the GPUs of a node if not given"},
+    };
+}
+
 std::vector<Row> general_rows() {
     return {
         {.name = "config",
@@ -134,6 +165,7 @@ void add_run_rows(std::vector<Row>& rows) {
     append(rows, Group::checkpoint, kEveryCommand, checkpoint_rows());
     append(rows, Group::machine, kEveryCommand, machine_rows());
     append(rows, Group::generation, kOnlyGenerate, generation_rows());
+    append(rows, Group::plan, kOnlyPlan, plan_rows());
     append(rows, Group::general, kEveryCommand, general_rows());
 }
 

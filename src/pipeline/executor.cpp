@@ -35,6 +35,15 @@ int most_delayed(std::span<const Instruction> instructions, int chunk) {
 
 } // namespace
 
+model::PieceSetup piece_of(const topology::Placement& placement, int stage, int chunk) {
+    model::PieceSetup setup;
+    setup.layers = placement.layers[static_cast<std::size_t>(stage)][static_cast<std::size_t>(chunk)];
+    setup.has_embedding = stage == 0 && chunk == 0;
+    setup.has_head = stage == placement.stages() - 1 && chunk == placement.chunks() - 1;
+    setup.chunk = chunk;
+    return setup;
+}
+
 Executor::Executor(const model::StageSetup& stage, const topology::Placement& placement,
                    topology::Schedule schedule, memory::Plan& plan)
     : stage_(stage), schedule_(std::move(schedule)) {
@@ -44,11 +53,7 @@ Executor::Executor(const model::StageSetup& stage, const topology::Placement& pl
                     {"try: --pipeline-model-parallel-size 2 or more, or leave "
                      "--num-layers-per-virtual-pipeline-stage out"});
     for (int number = 0; number < chunks; ++number) {
-        model::PieceSetup setup;
-        setup.layers = placement.layers[static_cast<std::size_t>(here)][static_cast<std::size_t>(number)];
-        setup.has_embedding = here == 0 && number == 0;
-        setup.has_head = here == stages - 1 && number == chunks - 1;
-        setup.chunk = number;
+        model::PieceSetup setup = piece_of(placement, here, number);
         const auto bound = [&](const std::vector<std::vector<int>>& bounds) {
             return bounds[static_cast<std::size_t>(here)][static_cast<std::size_t>(number)];
         };

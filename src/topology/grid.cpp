@@ -56,6 +56,15 @@ std::vector<int> Grid::stage_group(int rank) const {
     return ranks;
 }
 
+std::vector<int> Grid::model_group(int rank) const {
+    const int replica = coordinates(rank).data;
+    std::vector<int> ranks;
+    for (int p = 0; p < pipeline; ++p)
+        for (int t = 0; t < tensor; ++t)
+            ranks.push_back(this->rank({.tensor = t, .data = replica, .pipeline = p}));
+    return ranks;
+}
+
 std::vector<int> Grid::embedding_group(int rank) const {
     const std::vector<int> stages = pipeline_group(rank);
     if (stages.size() == 1)

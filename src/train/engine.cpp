@@ -8,42 +8,10 @@
 
 #include "trireme/base/philox.hpp"
 #include "trireme/comm/phase.hpp"
+#include "trireme/plan/declared_rank.hpp"
 
 namespace trireme::train {
 namespace {
-
-model::StageSetup stage_setup(const EngineSetup& setup, const topology::Coordinates& at) {
-    model::StageSetup stage;
-    stage.config = setup.model;
-    stage.grid = setup.grid;
-    stage.at = at;
-    stage.type = setup.type;
-    stage.micro_batch = setup.micro_batch;
-    stage.global_batch = setup.global_batch;
-    stage.seed = setup.seed;
-    stage.recompute = setup.recompute;
-    stage.sequence_parallel = setup.sequence_parallel;
-    return stage;
-}
-
-model::ParameterSetup parameter_setup(const EngineSetup& setup, const topology::Coordinates& at,
-                                      const topology::Placement& placement) {
-    model::ParameterSetup parameters;
-    parameters.config = setup.model;
-    parameters.grid = setup.grid;
-    parameters.at = at;
-    parameters.placement = placement;
-    parameters.weight_type = setup.type;
-    parameters.gradient_type = statistics_type(setup.type);
-    return parameters;
-}
-
-optimizer::OptimizerSetup optimizer_setup(const EngineSetup& setup) {
-    optimizer::OptimizerSetup result = setup.optimizer;
-    const bool part = setup.sequence_parallel == model::SequenceParallel::yes && setup.grid.tensor > 1;
-    result.seen = part ? optimizer::SeenSequence::part : optimizer::SeenSequence::whole;
-    return result;
-}
 
 // Tokens for a step whose results are dropped.
 class RandomBatches : public pipeline::BatchSource {
@@ -79,36 +47,28 @@ class NoHooks : public model::StepHooks {
     void gradients_complete(int) override {}
 };
 
-topology::Schedule schedule_for(const EngineSetup& setup) {
-    if (setup.purpose == Purpose::forward_only)
-        return topology::make_forward_schedule(setup.grid.pipeline, 1, setup.chunks);
-    return topology::make_schedule(setup.schedule, setup.grid.pipeline,
-                                   static_cast<int>(setup.micro_batches()), setup.chunks);
-}
-
 } // namespace
 
 struct Engine::Impl {
     EngineSetup setup;
     backend::Backend& backend;
     comm::ProcessGroups groups;
-    topology::Placement placement;
-    memory::Plan plan;
-    model::Parameters parameters;
-    pipeline::Executor executor;
-    std::optional<optimizer::Optimizer> optimizer;
+    plan::DeclaredRank declared;
+    const memory::Plan& plan = declared.plan;
+    model::Parameters& parameters = declared.parts.parameters;
+    pipeline::Executor& executor = declared.parts.executor;
+    std::optional<optimizer::Optimizer>& optimizer = declared.parts.optimizer;
     std::optional<memory::Arena> arena;
 
     Impl(const EngineSetup& of, comm::ProcessGroups in, backend::Backend& on)
         : setup(of), backend(on), groups(std::move(in)),
-          placement(topology::place_layers(of.model.layers, of.grid.pipeline, of.chunks)),
-          parameters(parameter_setup(of, groups.at, placement), plan),
-          executor(stage_setup(of, groups.at), placement, schedule_for(of), plan) {
+          declared(of, groups.at, {on.device(), on.threads()}, plan::schedule_of(of)) {
         TRIREME_ASSERT(groups.grid == setup.grid, "groups of ", groups.grid.text(), " for ",
                        setup.grid.text());
-        if (setup.purpose == Purpose::train)
-            optimizer.emplace(optimizer_setup(setup), parameters, setup.grid, groups.at, plan);
-        comm::agree(*groups.world, [&] { arena.emplace(plan, backend); });
+        comm::agree(*groups.world, [&] {
+            arena.emplace(plan, backend);
+            backend.reserve_scratch(declared.scratch_bytes);
+        });
         parameters.bind(*arena);
         executor.bind(*arena, parameters, {&backend, groups.tensor.get()}, *groups.pipeline);
         if (optimizer)
@@ -138,7 +98,7 @@ struct Engine::Impl {
 
     // Row `row` of the logits, as doubles; this rank's columns of the real vocabulary.
     std::vector<double> logits_row(std::int64_t row) {
-        const model::Dimensions d = model::dimensions(stage_setup(setup, groups.at));
+        const model::Dimensions d = model::dimensions(plan::stage_setup(setup, groups.at));
         const Tensor from = executor.logits().rows(row, 1).reshaped(Shape{d.V});
         std::vector<double> result(static_cast<std::size_t>(d.V));
         if (from.type() == DType::f64) {
@@ -235,7 +195,7 @@ const comm::ProcessGroups& Engine::groups() const {
     return impl_->groups;
 }
 const topology::Placement& Engine::placement() const {
-    return impl_->placement;
+    return impl_->parameters.setup().placement;
 }
 const topology::Schedule& Engine::schedule() const {
     return impl_->executor.schedule();

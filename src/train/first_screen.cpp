@@ -10,25 +10,15 @@
 
 #include "trireme/base/build_info.hpp"
 #include "trireme/base/sizes.hpp"
-#include "trireme/catalogue/catalogue.hpp"
+#include "trireme/plan/screen.hpp"
 
 namespace trireme::train {
 namespace {
 
-std::string fixed(double value, int decimals) {
-    std::array<char, 64> text{};
-    std::snprintf(text.data(), text.size(), "%.*f", decimals, value);
-    return text.data();
-}
-
-std::string show_parameters(double count) {
-    return count >= 1e9 ? fixed(count / 1e9, 2) + "B" : fixed(count / 1e6, 2) + "M";
-}
+using plan::fixed;
 
 std::string row(const char* title, const std::string& text) {
-    std::array<char, 16> name{};
-    std::snprintf(name.data(), name.size(), "%-10s", title);
-    return concat(name.data(), text, "\n");
+    return plan::screen_row(title, text);
 }
 
 // "ranks 0-3, 8" from sorted ranks.
@@ -55,27 +45,15 @@ std::string parameter_lines(Engine& engine) {
         most[1] += static_cast<double>(held.shard.local.elements());
     }
     engine.groups().world->all_reduce(most, comm::ReduceOp::max);
-    return concat("number of parameters: ",
-                  show_parameters(static_cast<double>(catalogue::parameter_count(setup.model))),
-                  " | per pipeline rank: ", show_parameters(most[0]),
-                  " | per tensor rank: ", show_parameters(most[1]));
+    return plan::parameters_row(setup, most[0], most[1]);
 }
 
 std::string layout_lines(const Engine& engine, comm::Runtime& runtime, const backend::Backend& backend) {
     const topology::Grid& grid = engine.groups().grid;
-    const topology::Schedule& schedule = engine.schedule();
     const std::size_t nodes = std::set<std::string>(runtime.hosts().begin(), runtime.hosts().end()).size();
-    std::string text = concat(grid.ranks(), grid.ranks() == 1 ? " rank" : " ranks", " on ", nodes,
-                              nodes == 1 ? " node: " : " nodes: ", grid.text());
-    if (grid.pipeline > 1) {
-        const std::vector<std::vector<topology::PieceCost>> equal(
-            static_cast<std::size_t>(grid.pipeline),
-            std::vector<topology::PieceCost>(static_cast<std::size_t>(schedule.chunks)));
-        text += concat(", ", topology::name(schedule.kind), " with ", schedule.micro_batches,
-                       " micro-batches, bubble ", fixed(100 * topology::simulate(schedule, equal).bubble, 1),
-                       " %");
-    }
-    text = row("layout", text);
+    std::string text = row("layout", concat(grid.ranks(), grid.ranks() == 1 ? " rank" : " ranks", " on ",
+                                            nodes, nodes == 1 ? " node: " : " nodes: ",
+                                            plan::layout_words(engine.setup(), engine.schedule())));
     // By host: which stages its ranks belong to.
     std::map<std::string, std::map<int, std::vector<int>>> where;
     for (int rank = 0; rank < grid.ranks(); ++rank)
@@ -88,47 +66,6 @@ std::string layout_lines(const Engine& engine, comm::Runtime& runtime, const bac
         text += row("", line);
     }
     return text + row("", concat("each rank: ", backend.description()));
-}
-
-// What the shape has that GPT-2's has not: ", rope, RMSNorm, SwiGLU, 2 query groups, untied output"; "" for
-// GPT-2's.
-std::string shape_words(const catalogue::ModelConfig& config) {
-    std::string words;
-    if (config.positions == catalogue::Positions::rotary)
-        words +=
-            config.rotary.scaling ? concat(", rope scaled by ", config.rotary.scaling->factor) : ", rope";
-    if (config.positions == catalogue::Positions::none)
-        words += ", no position embedding";
-    if (config.normalisation == catalogue::Normalisation::rms_norm)
-        words += ", RMSNorm";
-    if (config.activation == catalogue::Activation::swiglu)
-        words += ", SwiGLU";
-    if (config.groups != config.heads)
-        words += concat(", ", config.groups, config.groups == 1 ? " query group" : " query groups");
-    if (config.output_layer == catalogue::OutputLayer::own)
-        words += ", untied output";
-    if (config.biases == catalogue::Biases::none)
-        words += ", no biases";
-    if (config.biases == catalogue::Biases::query_key_value)
-        words += ", biases of query, key and value alone";
-    return words;
-}
-
-std::string model_lines(Engine& engine) {
-    const EngineSetup& setup = engine.setup();
-    std::string layers;
-    if (setup.grid.pipeline > 1) {
-        for (const std::vector<topology::Interval>& stage : engine.placement().layers)
-            for (const topology::Interval& chunk : stage)
-                layers += concat(layers.empty() ? " (" : " + ", chunk.size());
-        layers += ")";
-    }
-    return row("model", concat("GPT ", setup.model.layers, " layers", layers, ", hidden ", setup.model.hidden,
-                               ", ", setup.model.heads, " heads, sequence ", setup.model.sequence,
-                               ", vocabulary ", setup.model.vocabulary, " (padded to ",
-                               catalogue::padded_vocabulary(setup.model, setup.grid.tensor), ")",
-                               shape_words(setup.model), ", ", name(setup.type))) +
-           row("", parameter_lines(engine));
 }
 
 std::string memory_line(const Engine& engine) {
@@ -152,14 +89,9 @@ std::string memory_line(const Engine& engine) {
             worst_rank = static_cast<int>(rank);
         }
     }
-    std::string items;
-    for (int i = 0; i < memory::kCategories; ++i)
-        if (worst[static_cast<std::size_t>(i)] > 0)
-            items += concat(items.empty() ? "" : ", ", name(static_cast<memory::Category>(i)), " ",
-                            show_bytes(worst[static_cast<std::size_t>(i)]));
     const int stage = engine.groups().grid.coordinates(worst_rank).pipeline;
-    return row("memory",
-               concat("per rank, worst stage ", stage, ": ", show_bytes(worst_bytes), " (", items, ")"));
+    return row("memory", concat("per rank, worst stage ", stage, ": ", show_bytes(worst_bytes), " (",
+                                plan::memory_words(worst), ")"));
 }
 
 } // namespace
@@ -170,7 +102,8 @@ std::string version_line() {
 }
 
 std::string describe_engine(Engine& engine, comm::Runtime& runtime, const backend::Backend& backend) {
-    return layout_lines(engine, runtime, backend) + model_lines(engine) + memory_line(engine);
+    return layout_lines(engine, runtime, backend) + plan::model_row(engine.setup(), engine.placement()) +
+           parameter_lines(engine) + memory_line(engine);
 }
 
 namespace {

@@ -331,7 +331,8 @@ TEST(ProcessGroups, HaveThePlannedMembers) {
                 continue;
             const topology::Grid grid{.tensor = tp, .data = dp, .pipeline = r.ranks() / (tp * dp)};
             ProcessGroups groups(r, grid, memory);
-            EXPECT_LE(memory.allocated_bytes(), ProcessGroups::scratch_bytes(grid));
+            EXPECT_EQ(memory.allocated_bytes(),
+                      ProcessGroups::scratch_bytes(grid, groups.at, backend::Device::cpu));
             const auto sum_of_ranks = [&](Communicator& group) {
                 std::int64_t sum = r.rank();
                 group.all_reduce(Tensor(&sum, Shape{1}, DType::i64), ReduceOp::sum);

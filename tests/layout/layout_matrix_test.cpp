@@ -13,6 +13,7 @@
 #include "support/mpi_test.hpp"
 #include "support/tiny_model.hpp"
 #include "trireme/catalogue/catalogue.hpp"
+#include "trireme/plan/declared_rank.hpp"
 
 namespace trireme {
 namespace {
@@ -68,11 +69,34 @@ std::string describe(const train::EngineSetup& setup) {
                   " of ", setup.recompute.layers);
 }
 
+// Planned and taken, in bytes: what the allocator of this rank has handed out is what the engine's plan says,
+// and what rank 0 declares for every rank by itself. Collective.
+testing::AssertionResult took_what_was_planned(const train::Engine& engine, const backend::Backend& backend) {
+    const topology::Grid& grid = engine.groups().grid;
+    std::vector<double> taken(static_cast<std::size_t>(runtime().ranks()));
+    taken[static_cast<std::size_t>(runtime().rank())] = static_cast<double>(backend.allocated_bytes());
+    runtime().world().all_reduce(taken, comm::ReduceOp::sum);
+    if (engine.plan().bytes() != backend.allocated_bytes())
+        return testing::AssertionFailure()
+               << engine.plan().bytes() << " bytes planned, " << backend.allocated_bytes() << " taken";
+    for (int rank = 0; runtime().rank() == 0 && rank < grid.ranks(); ++rank) {
+        const plan::DeclaredRank declared(engine.setup(), grid.coordinates(rank), {},
+                                          plan::schedule_of(engine.setup()));
+        if (static_cast<double>(declared.plan.bytes()) != taken[static_cast<std::size_t>(rank)])
+            return testing::AssertionFailure() << declared.plan.bytes() << " bytes foreseen for rank " << rank
+                                               << ", " << taken[static_cast<std::size_t>(rank)] << " taken";
+    }
+    return testing::AssertionSuccess();
+}
+
 void expect_reference_losses(const train::EngineSetup& setup, double relative_bound) {
     const std::vector<double> expected = reference(setup);
     const auto backend = backend::make_cpu_backend(1);
     train::Engine engine(setup, comm::ProcessGroups(runtime(), setup.grid, *backend), *backend);
+    const std::int64_t allocations = backend->allocations();
     const std::vector<double> losses = test::train_losses(engine, kSteps);
+    ASSERT_EQ(backend->allocations(), allocations) << describe(setup) << ": a step has allocated";
+    ASSERT_TRUE(took_what_was_planned(engine, *backend)) << describe(setup);
     const double bound = relative_bound * *std::ranges::max_element(expected);
     for (std::size_t step = 0; step < losses.size(); ++step)
         ASSERT_TRUE(std::fabs(losses[step] - expected[step]) <= bound)
@@ -202,6 +226,37 @@ TEST(LayoutMatrix, ModelShapes) {
                 setup.recompute = kRecomputes[static_cast<std::size_t>(grid.tensor) % kRecomputes.size()];
             ASSERT_NO_FATAL_FAILURE(expect_reference_losses(setup, 1e-10));
         }
+}
+
+// bf16 has operands widened into scratch, whose size depends on shapes; evaluation needs no more than a step.
+TEST(LayoutMatrix, MemoryOfBf16IsPlanned) {
+    for (const topology::Grid& grid : grids())
+        for (const int threads : {1, 3}) {
+            train::EngineSetup setup = test::tiny_setup();
+            setup.grid = grid;
+            setup.type = DType::bf16;
+            setup.recompute = kRecomputes[static_cast<std::size_t>(grid.data)];
+            const auto backend = backend::make_cpu_backend(threads);
+            train::Engine engine(setup, comm::ProcessGroups(runtime(), setup.grid, *backend), *backend);
+            const std::int64_t allocations = backend->allocations();
+            test::train_losses(engine, 1);
+            test::SyntheticBatches batches(setup, engine.groups().at.data);
+            engine.evaluate(batches, 2);
+            EXPECT_EQ(backend->allocations(), allocations) << describe(setup);
+            EXPECT_EQ(backend->allocated_bytes(), engine.plan().bytes()) << describe(setup);
+        }
+}
+
+// What the comparison is worth: one byte more is seen.
+TEST(LayoutMatrix, OnePlantedByteIsSeen) {
+    train::EngineSetup setup = test::tiny_setup();
+    setup.grid = grids().front();
+    const auto backend = backend::make_cpu_backend(1);
+    train::Engine engine(setup, comm::ProcessGroups(runtime(), setup.grid, *backend), *backend);
+    EXPECT_TRUE(took_what_was_planned(engine, *backend));
+    void* const planted = backend->allocate(1);
+    EXPECT_FALSE(took_what_was_planned(engine, *backend));
+    backend->release(planted, 1);
 }
 
 // The parameters of all ranks of one data replica are the model's, with what is replicated and padded counted

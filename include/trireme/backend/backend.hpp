@@ -49,6 +49,13 @@ class Backend : public memory::Allocator {
     virtual std::string end_tuning() { return {}; }
     virtual void use_tuned(std::string_view) {}
 
+    // Takes what operations need beside their tensors, as planned (DryBackend::scratch_bytes()), so that no
+    // step does. What is needed beyond that is taken when it is met.
+    virtual void reserve_scratch(std::int64_t) {}
+    virtual int threads() const { return 1; } // that share the loops of an operation
+    // Whether nothing is computed and tensors point nowhere (dry.hpp).
+    virtual bool dry() const { return false; }
+
     // What allocate() has handed out and not got back, and how often it was called.
     virtual std::int64_t allocated_bytes() const = 0;
     virtual std::int64_t allocations() const = 0;

@@ -57,8 +57,14 @@ struct ProcessGroups {
     // (make_self_host_group()) and must outlive the groups.
     static ProcessGroups alone(HostGroup& world);
 
-    // What the communicators of one rank allocate from the backend: once, when they are made.
-    static std::int64_t scratch_bytes(const topology::Grid& grid);
+    // Groups to be filled by the caller (comm/dry).
+    static ProcessGroups without_members(const topology::Grid& grid, const topology::Coordinates& at);
+
+    // What the communicators of the rank at these coordinates take from the backend: once, when they are
+    // made.
+    static std::int64_t scratch_bytes(const topology::Grid& grid, const topology::Coordinates& at,
+                                      backend::Device device);
+    static constexpr std::int64_t kProbeBytes = 256; // on GPUs each group keeps what first messages carry
 
     topology::Grid grid;
     topology::Coordinates at;                // of this rank

@@ -11,14 +11,24 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "trireme/tensor/tensor.hpp"
 
 namespace trireme::memory {
 
-enum class Category : std::uint8_t { weights, gradients, optimizer, activations, logits, buffers, workspace };
-inline constexpr int kCategories = 7;
+enum class Category : std::uint8_t {
+    weights,
+    gradients,
+    optimizer,
+    activations,
+    logits,
+    buffers,
+    workspace,
+    communication
+};
+inline constexpr int kCategories = 8;
 std::string_view name(Category category);
 
 // A handle of one planned tensor. Default-constructed: nothing (an arena gives an undefined Tensor for it).
@@ -34,6 +44,7 @@ class Plan {
         Shape shape;
         DType type;
         std::int64_t bytes; // rounded up to kAlignment
+        bool in_arena = true;
     };
     static constexpr std::int64_t kAlignment = 256; // bytes
 
@@ -44,6 +55,10 @@ class Plan {
     // (shape and type may differ; the entry grows to the largest). Whoever shares a name must not need it at
     // the same time.
     Item share(Category category, const std::string& name, const Shape& shape, DType type);
+
+    // Bytes that their owner takes from the same allocator by itself, at start: they count here, the arena
+    // leaves them out.
+    void count(Category category, std::string name, std::int64_t bytes);
 
     std::span<const Entry> entries() const { return entries_; }
     std::int64_t bytes() const;
@@ -58,6 +73,7 @@ class Plan {
     };
     std::vector<Entry> entries_;
     std::vector<View> views_;
+    std::unordered_map<std::string, std::size_t> shared_; // entries by category and name
 };
 
 } // namespace trireme::memory

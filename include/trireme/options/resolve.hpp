@@ -147,6 +147,13 @@ struct Resolved {
         std::int64_t log_interval = 0;
     } run;
 
+    struct Plan {
+        std::string machine;                         // "": no times
+        std::string draw;                            // "": no chart
+        std::int64_t search = 0;                     // 0: the layout given
+        std::int64_t search_max_tensor_parallel = 0; // 0: a node's GPUs
+    } plan;
+
     struct Generation {
         std::string prompt;
         std::int64_t max_new_tokens = 0;

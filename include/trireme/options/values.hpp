@@ -13,7 +13,7 @@
 
 namespace trireme::options {
 
-enum class Command { pretrain, evaluate, generate };
+enum class Command { pretrain, evaluate, generate, plan };
 
 std::string_view name_of(Command command);
 
@@ -122,6 +122,13 @@ struct Values {
     std::optional<std::string> device;
     std::int64_t threads_per_rank = 0;
     double distributed_timeout_minutes = 0;
+
+    // Plan
+    std::optional<std::int64_t> world_size;
+    std::optional<std::string> machine;
+    std::optional<std::string> draw;
+    std::optional<std::int64_t> search;
+    std::optional<std::int64_t> search_max_tensor_parallel;
 
     // Generation
     std::optional<std::string> prompt;

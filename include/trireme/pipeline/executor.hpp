@@ -31,6 +31,9 @@ class BatchSource {
     virtual model::MicroBatch load(std::int64_t number) = 0;
 };
 
+// Layers, embedding and head of one piece; slots are the executor's to fill in.
+model::PieceSetup piece_of(const topology::Placement& placement, int stage, int chunk);
+
 class Executor {
   public:
     Executor(const model::StageSetup& stage, const topology::Placement& placement,

@@ -38,6 +38,8 @@ struct Grid {
     std::vector<int> pipeline_group(int rank) const;
     // All ranks of one pipeline stage (tensor x data): they write one checkpoint file together.
     std::vector<int> stage_group(int rank) const;
+    // All ranks of one data replica (tensor x pipeline): they hold one model between them.
+    std::vector<int> model_group(int rank) const;
     // First and last stage of the pipeline group of `rank` (one rank if there is one stage): they share tied
     // embeddings.
     std::vector<int> embedding_group(int rank) const;

@@ -7,37 +7,19 @@
 #include <string>
 
 #include "trireme/backend/backend.hpp"
-#include "trireme/catalogue/model_config.hpp"
 #include "trireme/comm/runtime.hpp"
 #include "trireme/memory/plan.hpp"
 #include "trireme/model/parameters.hpp"
-#include "trireme/model/stage_setup.hpp"
 #include "trireme/optimizer/optimizer.hpp"
 #include "trireme/pipeline/executor.hpp"
+#include "trireme/plan/run_setup.hpp"
+#include "trireme/topology/placement.hpp"
 #include "trireme/topology/schedule.hpp"
 
 namespace trireme::train {
 
-enum class Purpose : std::uint8_t { train, forward_only };
-
-struct EngineSetup {
-    catalogue::ModelConfig model;
-    topology::Grid grid;
-    int chunks = 1;
-    topology::ScheduleKind schedule = topology::ScheduleKind::one_f_one_b;
-    DType type = DType::f32; // of weights and activations
-    std::int64_t micro_batch = 1;
-    std::int64_t global_batch = 1;
-    std::uint64_t seed = 1234;
-    model::Recompute recompute;
-    model::SequenceParallel sequence_parallel = model::SequenceParallel::no;
-    optimizer::OptimizerSetup optimizer; // `seen` follows from the layout
-    Purpose purpose = Purpose::train;
-
-    std::int64_t micro_batches() const {
-        return global_batch / (micro_batch * grid.data);
-    } // a step, on one data rank
-};
+using plan::Purpose;
+using EngineSetup = plan::RunSetup;
 
 struct StepReport {
     double loss = 0;          // mean over the tokens of the global batch
@@ -45,7 +27,6 @@ struct StepReport {
     bool updated = false;     // not, if loss or gradients are not finite
 };
 
-// The memory of one rank, declared without taking it: what `trireme plan` prints and a run takes.
 class Engine {
   public:
     // Collective over groups.world, as all that follows. Throws Error (device) on all ranks if memory is

@@ -7,6 +7,7 @@
 #include "backend/cpu/attention_blocks.hpp"
 #include "backend/cpu/dropout_mask.hpp"
 #include "backend/cpu/operations.hpp"
+#include "backend/cpu/scratch_needs.hpp"
 
 namespace trireme::backend {
 namespace {
@@ -106,6 +107,15 @@ struct ForwardBlock {
 
 } // namespace
 
+std::int64_t attention_forward_scratch_bytes(DType type, std::int64_t dim) {
+    std::int64_t bytes = 0;
+    dispatch_stored("attention_forward", type, [&](auto zero) {
+        using S = decltype(zero);
+        bytes = ForwardBlock<S>::scratch_elements(dim) * static_cast<std::int64_t>(sizeof(Wide<S>));
+    });
+    return bytes;
+}
+
 void check_documents(const Tensor& documents) {
     if (!documents.defined())
         return;
@@ -126,7 +136,7 @@ void CpuOperations::do_attention_forward(const Tensor& qkv, const Attention& att
         const std::int64_t heads = attention.heads, groups = attention.groups, dim = attention.head_dim;
         const std::int64_t blocks = (length + kQueryBlock - 1) / kQueryBlock;
         const std::int64_t elements = ForwardBlock<S>::scratch_elements(dim);
-        scratch_.reserve(elements * static_cast<std::int64_t>(sizeof(T)));
+        scratch_.reserve(attention_forward_scratch_bytes(qkv.type(), dim));
         const S* const from = data<S>(qkv);
         S* const to = writable<S>(out);
         T* const lse = writable<T>(logsumexp);

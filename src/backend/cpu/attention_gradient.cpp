@@ -6,6 +6,7 @@
 #include "backend/cpu/attention_blocks.hpp"
 #include "backend/cpu/dropout_mask.hpp"
 #include "backend/cpu/operations.hpp"
+#include "backend/cpu/scratch_needs.hpp"
 
 namespace trireme::backend {
 namespace {
@@ -125,6 +126,15 @@ struct GradientBlocks {
 
 } // namespace
 
+std::int64_t attention_gradient_scratch_bytes(DType type, std::int64_t length, std::int64_t dim) {
+    std::int64_t bytes = 0;
+    dispatch_stored("attention_input_gradient", type, [&](auto zero) {
+        using S = decltype(zero);
+        bytes = GradientScratch<S>::elements(length, dim) * static_cast<std::int64_t>(sizeof(Wide<S>));
+    });
+    return bytes;
+}
+
 void CpuOperations::do_attention_input_gradient(const Tensor& grad_out, const Tensor& qkv, const Tensor& out,
                                                 const Tensor& logsumexp, const Attention& attention,
                                                 Tensor grad_qkv) {
@@ -135,7 +145,7 @@ void CpuOperations::do_attention_input_gradient(const Tensor& grad_out, const Te
         const std::int64_t length = qkv.shape()[0], batch = qkv.shape()[1], packed = qkv.shape()[2];
         const std::int64_t heads = attention.heads, groups = attention.groups, dim = attention.head_dim;
         const std::int64_t elements = GradientScratch<S>::elements(length, dim);
-        scratch_.reserve(elements * static_cast<std::int64_t>(sizeof(T)));
+        scratch_.reserve(attention_gradient_scratch_bytes(qkv.type(), length, dim));
         const S *const from = data<S>(qkv), *const result = data<S>(out), *const grad = data<S>(grad_out);
         const T* const lse = data<T>(logsumexp);
         S* const to = writable<S>(grad_qkv);

@@ -26,6 +26,8 @@ class CpuBackend final : public Backend {
 
     void* allocate(std::int64_t bytes) override { return memory_.allocate(bytes); }
     void release(void* data, std::int64_t bytes) noexcept override { memory_.release(data, bytes); }
+    void reserve_scratch(std::int64_t bytes) override { operations_.reserve_scratch(bytes); }
+    int threads() const override { return pool_.threads(); }
     std::int64_t allocated_bytes() const override { return memory_.allocated_bytes(); }
     std::int64_t allocations() const override { return memory_.allocations(); }
 

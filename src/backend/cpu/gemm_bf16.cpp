@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "backend/cpu/scratch_needs.hpp"
 #include "backend/cpu/stored.hpp"
 #include "trireme/base/sizes.hpp"
 
@@ -39,6 +40,11 @@ void multiply_tile(std::int64_t row, std::int64_t m, std::int64_t column, std::i
     }
 }
 
+std::int64_t scratch_elements(std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t result_tiles) {
+    const auto [rows, columns] = tile_of(m, n, k);
+    return (rows + columns) * std::min(k, kDepth) + result_tiles * rows * columns;
+}
+
 // visit(row, m, column, n, buffer) for each tile of the result; the buffer of its worker holds a tile's two
 // operands and result_tiles times its result.
 template <class Visit>
@@ -46,8 +52,7 @@ void for_each_tile(ThreadPool& pool, Scratch& scratch, std::int64_t m, std::int6
                    std::int64_t result_tiles, const Visit& visit) {
     const auto [tile_rows, tile_columns] = tile_of(m, n, k);
     const std::int64_t across = divide_round_up(n, tile_columns);
-    const std::int64_t elements =
-        (tile_rows + tile_columns) * std::min(k, kDepth) + result_tiles * tile_rows * tile_columns;
+    const std::int64_t elements = scratch_elements(m, n, k, result_tiles);
     scratch.reserve(elements * static_cast<std::int64_t>(sizeof(float)));
     pool.parallel_for(
         divide_round_up(m, tile_rows) * across, 1,
@@ -59,6 +64,11 @@ void for_each_tile(ThreadPool& pool, Scratch& scratch, std::int64_t m, std::int6
 }
 
 } // namespace
+
+std::int64_t gemm_bf16_scratch_bytes(std::int64_t m, std::int64_t n, std::int64_t k, DType result) {
+    return scratch_elements(m, n, k, result == DType::bf16 ? 1 : 0) *
+           static_cast<std::int64_t>(sizeof(float));
+}
 
 void gemm_bf16(ThreadPool& pool, Scratch& scratch, std::int64_t m, std::int64_t n, std::int64_t k,
                MatrixView<BFloat16> a, MatrixView<BFloat16> b, const BFloat16* bias, BFloat16* c,

@@ -12,6 +12,9 @@ class CpuOperations final : public Operations {
   public:
     CpuOperations(ThreadPool& pool, HostMemory& memory) : pool_(pool), scratch_(memory, pool.threads()) {}
 
+    // `bytes` for all workers together.
+    void reserve_scratch(std::int64_t bytes) { scratch_.reserve(bytes / pool_.threads()); }
+
   private:
     // elementwise.cpp
     void do_fill(Tensor x, double value) override;

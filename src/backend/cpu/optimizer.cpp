@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "backend/cpu/operations.hpp"
+#include "backend/cpu/scratch_needs.hpp"
 #include "backend/cpu/stored.hpp"
 
 namespace trireme::backend {
@@ -58,11 +59,15 @@ void update(std::int64_t begin, std::int64_t end, const AdamConstants& constants
 
 } // namespace
 
+std::int64_t squares_scratch_bytes(std::int64_t elements) {
+    return (elements + kSquaresBlock - 1) / kSquaresBlock * static_cast<std::int64_t>(sizeof(double));
+}
+
 void CpuOperations::do_sum_of_squares(const Tensor& x, Tensor result, GradWrite write) {
     dispatch_stored("sum_of_squares", x.type(), [&](auto zero) {
         using T = decltype(zero);
         const std::int64_t count = x.elements(), blocks = (count + kSquaresBlock - 1) / kSquaresBlock;
-        scratch_.reserve(blocks * static_cast<std::int64_t>(sizeof(double)));
+        scratch_.reserve(squares_scratch_bytes(count));
         double* const partial = scratch_.of<double>(0, 0, blocks).data();
         const T* const from = data<T>(x);
         pool_.parallel_for(count, kSquaresBlock, [=](std::int64_t begin, std::int64_t end, int) {

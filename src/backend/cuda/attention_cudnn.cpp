@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "backend/cuda/check.hpp"
+#include "backend/cuda/scratch_needs.hpp"
 
 #ifdef TRIREME_CUDNN_FRONTEND
 #include <cudnn_frontend.h>
@@ -165,8 +166,7 @@ bool CudnnAttention::supports(const Tensor& qkv, const Attention& attention,
     const auto aligned = [](const Tensor& tensor) {
         return reinterpret_cast<std::uintptr_t>(tensor.data()) % 16 == 0;
     };
-    if (qkv.type() != DType::bf16 || attention.dropout.probability > 0 || attention.documents.defined() ||
-        attention.head_dim % 8 != 0 || attention.head_dim > 128 || qkv.elements() == 0 || !aligned(qkv) ||
+    if (!cuda_scratch::cudnn_serves(qkv.type(), attention) || qkv.elements() == 0 || !aligned(qkv) ||
         !std::ranges::all_of(others, aligned))
         return false;
     if (!impl_)

@@ -20,6 +20,9 @@ class CudaBackend final : public Backend {
     CudaBackend& operator=(const CudaBackend&) = delete;
 
     void* allocate(std::int64_t bytes) override;
+    void reserve_scratch(std::int64_t bytes) override {
+        operations_[static_cast<std::size_t>(StreamRole::compute)]->reserve_scratch(bytes);
+    }
     void release(void* data, std::int64_t bytes) noexcept override;
     std::int64_t allocated_bytes() const override { return allocated_bytes_; }
     std::int64_t allocations() const override { return allocations_; }

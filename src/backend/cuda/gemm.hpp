@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "backend/cuda/scratch.hpp"
+#include "backend/cuda/scratch_needs.hpp"
 #include "trireme/tensor/tensor.hpp"
 
 namespace trireme::backend {
@@ -37,7 +38,7 @@ struct Product {
 
 class Gemm {
   public:
-    static constexpr std::int64_t kWorkspaceBytes = std::int64_t{32} << 20; // what cuBLAS asks for on Hopper
+    static constexpr std::int64_t kWorkspaceBytes = cuda_scratch::kGemmWorkspaceBytes;
 
     Gemm(cudaStream_t stream, memory::Allocator& allocator) : stream_(stream), workspace_(allocator) {}
     Gemm(const Gemm&) = delete;
@@ -45,6 +46,8 @@ class Gemm {
     ~Gemm();
 
     void multiply(const Product& product);
+    // Takes the workspace now instead of at the first product.
+    void reserve_workspace() { workspace_.reserve(kWorkspaceBytes); }
 
     // While on, products of shapes that have not been timed are computed many times over: results are worth
     // nothing.

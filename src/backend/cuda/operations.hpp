@@ -18,6 +18,11 @@ class CudaOperations final : public Operations {
         : stream_(stream), scratch_(allocator), gemm_(stream, allocator), cudnn_(stream) {}
 
     Gemm& gemm() { return gemm_; }
+    // Takes what operations on this stream will need, products' workspace included.
+    void reserve_scratch(std::int64_t bytes) {
+        gemm_.reserve_workspace();
+        scratch_.reserve(bytes - Gemm::kWorkspaceBytes);
+    }
 
   private:
     // elementwise.cu

@@ -8,7 +8,7 @@ namespace trireme::backend {
 namespace {
 
 constexpr int kWarps = kThreads / kWarp;
-constexpr std::int64_t kSquaresBlocks = 1024;
+using cuda_scratch::kSquaresBlocks;
 
 template <class T>
 __global__ void squares_kernel(const T* x, std::int64_t count, double* partial) {

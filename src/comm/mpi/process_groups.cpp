@@ -57,11 +57,7 @@ ProcessGroups::ProcessGroups(Runtime& runtime, const topology::Grid& layout, bac
     embedding = make_group("embedding group", grid.embedding_group(rank), rank, all, backend,
                            StreamRole::compute, at_an_end);
 
-    std::vector<int> model_members;
-    for (int pp = 0; pp < grid.pipeline; ++pp)
-        for (int tp = 0; tp < grid.tensor; ++tp)
-            model_members.push_back(grid.rank({.tensor = tp, .data = at.data, .pipeline = pp}));
-    model = make_group("model group", model_members, rank, all, backend, StreamRole::compute);
+    model = make_group("model group", grid.model_group(rank), rank, all, backend, StreamRole::compute);
 }
 
 ProcessGroups ProcessGroups::alone(HostGroup& world) {
@@ -77,11 +73,23 @@ ProcessGroups ProcessGroups::alone(HostGroup& world) {
     return groups;
 }
 
-std::int64_t ProcessGroups::scratch_bytes(const topology::Grid& layout) {
+ProcessGroups ProcessGroups::without_members(const topology::Grid& layout,
+                                             const topology::Coordinates& where) {
+    ProcessGroups groups;
+    groups.grid = layout;
+    groups.at = where;
+    return groups;
+}
+
+std::int64_t ProcessGroups::scratch_bytes(const topology::Grid& layout, const topology::Coordinates& where,
+                                          backend::Device device) {
+    const bool at_an_end = where.pipeline == 0 || where.pipeline == layout.pipeline - 1;
     std::int64_t bytes = 0;
-    for (const int size : {layout.tensor, layout.data, layout.pipeline, layout.pipeline > 1 ? 2 : 1,
-                           layout.tensor * layout.pipeline})
-        bytes += MpiCommunicator::scratch_bytes(size);
+    for (const int size : {layout.tensor, layout.data, layout.pipeline,
+                           at_an_end && layout.pipeline > 1 ? 2 : 1, layout.tensor * layout.pipeline})
+        bytes += device == backend::Device::cpu ? MpiCommunicator::scratch_bytes(size)
+                 : size > 1                     ? kProbeBytes
+                                                : 0;
     return bytes;
 }
 

@@ -18,6 +18,7 @@
 #include "comm/mpi/check.hpp"
 #include "comm/nccl/check.hpp"
 #include "trireme/comm/communicator.hpp"
+#include "trireme/comm/runtime.hpp"
 
 namespace trireme::comm {
 
@@ -33,7 +34,7 @@ class NcclCommunicator final : public Communicator {
 
   private:
     static constexpr int kSlots = 256; // messages in flight
-    static constexpr std::int64_t kProbeBytes = 256;
+    static constexpr std::int64_t kProbeBytes = ProcessGroups::kProbeBytes;
     struct Lane {
         NcclComm comm; // two ranks: 0 sends, 1 receives
         cudaStream_t stream = nullptr;

@@ -1,0 +1,37 @@
+// What a run is, once all options are resolved: the model, the layout, how it is stepped. From this and a
+// rank's coordinates follows everything that the rank declares; train::Engine runs it, the planner foresees
+// it.
+#pragma once
+
+#include <cstdint>
+
+#include "trireme/catalogue/model_config.hpp"
+#include "trireme/model/stage_setup.hpp"
+#include "trireme/optimizer/optimizer.hpp"
+#include "trireme/topology/grid.hpp"
+#include "trireme/topology/schedule.hpp"
+
+namespace trireme::plan {
+
+enum class Purpose : std::uint8_t { train, forward_only };
+
+struct RunSetup {
+    catalogue::ModelConfig model;
+    topology::Grid grid;
+    int chunks = 1;
+    topology::ScheduleKind schedule = topology::ScheduleKind::one_f_one_b;
+    DType type = DType::f32; // of weights and activations
+    std::int64_t micro_batch = 1;
+    std::int64_t global_batch = 1;
+    std::uint64_t seed = 1234;
+    model::Recompute recompute;
+    model::SequenceParallel sequence_parallel = model::SequenceParallel::no;
+    optimizer::OptimizerSetup optimizer; // `seen` follows from the layout
+    Purpose purpose = Purpose::train;
+
+    std::int64_t micro_batches() const {
+        return global_batch / (micro_batch * grid.data);
+    } // a step, on one data rank
+};
+
+} // namespace trireme::plan

@@ -1,0 +1,48 @@
+// Bytes of device scratch that operations take, as functions of shapes, in plain C++: the memory plan counts
+// by them on machines without a GPU too (backend/dry). Bounds where the exact size depends on the device.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "trireme/backend/ops.hpp"
+#include "trireme/base/sizes.hpp"
+
+namespace trireme::backend::cuda_scratch {
+
+inline constexpr std::int64_t kGemmWorkspaceBytes = std::int64_t{32} << 20; // what cuBLAS asks for on Hopper
+inline constexpr std::int64_t kSquaresBlocks = 1024;
+
+// sum_columns: at most 1024 blocks of at most 32 x 8 columns each hold partial sums.
+constexpr std::int64_t column_sums(std::int64_t width, int sums) {
+    constexpr std::int64_t kMostPartials = std::int64_t{1024} * 32 * 8;
+    return 4 * sums * std::max(width, kMostPartials);
+}
+constexpr std::int64_t squares() {
+    return 8 * kSquaresBlocks;
+}
+// The weight gradient of an embedding: four arrays, and the radix sort's two copies and its counters.
+constexpr std::int64_t token_sort(std::int64_t tokens) {
+    constexpr std::int64_t kCounters = std::int64_t{1} << 20;
+    return 16 * round_up(tokens, 64) + 8 * tokens + kCounters;
+}
+// The own kernels keep one sum a query.
+constexpr std::int64_t own_attention_gradient(std::int64_t batch, std::int64_t heads, std::int64_t length) {
+    return 4 * batch * heads * length;
+}
+// Whether cuDNN has a kernel (as CudnnAttention::supports() asks it), else the own ones serve.
+inline bool cudnn_serves(DType type, const Attention& attention) {
+    return type == DType::bf16 && attention.dropout.probability == 0 && !attention.documents.defined() &&
+           attention.head_dim % 8 == 0 && attention.head_dim <= 128;
+}
+// cuDNN's deterministic backward pass keeps a gradient of the queries in fp32 for each block of 128 keys, so
+// that they are added in order: 1.5 GiB at 64 x 12 heads of 64, length 1024, and 0.5 GiB at 2 x 16 heads of
+// 128, length 2048, as measured on an H200; and two statistics a query.
+constexpr std::int64_t cudnn_attention_gradient(std::int64_t batch, std::int64_t heads, std::int64_t length,
+                                                std::int64_t head_dim) {
+    constexpr std::int64_t kKeys = 128;
+    const std::int64_t padded = round_up(length, kKeys);
+    return 4 * batch * heads * padded * (head_dim * (padded / kKeys) + 2);
+}
+
+} // namespace trireme::backend::cuda_scratch

@@ -1,0 +1,54 @@
+// One micro-batch, one optimizer step, one evaluation, on a dry backend and in dry groups.
+#include "plan/dry_step.hpp"
+
+#include "trireme/backend/dry.hpp"
+#include "trireme/comm/dry.hpp"
+
+namespace trireme::plan {
+namespace {
+
+class NoHooks final : public model::StepHooks {
+  public:
+    void gradients_complete(int) override {}
+};
+
+} // namespace
+
+model::MicroBatch DryBatches::load(std::int64_t number) {
+    void* const nowhere = reinterpret_cast<void*>(std::uintptr_t{256});
+    const std::int64_t length = setup_.model.sequence, rows = setup_.micro_batch;
+    return {number, 0, Tensor(nowhere, Shape{length, rows}, DType::i32),
+            Tensor(nowhere, Shape{length * rows}, DType::i32)};
+}
+
+std::int64_t dry_scratch_bytes(const RunSetup& setup, const topology::Coordinates& at, const DeviceKind& on) {
+    backend::DryBackend backend(on.device, on.threads);
+    const comm::ProcessGroups groups = comm::make_dry_groups(setup.grid, at, nullptr);
+
+    RunSetup small = setup; // all layers have the same shapes: one a piece shows them
+    small.model.layers = std::int64_t{setup.grid.pipeline} * setup.chunks;
+    small.global_batch = setup.micro_batch * setup.grid.data;
+    memory::Plan plan;
+    RankParts parts(small, at, schedule_of(small), plan);
+    const memory::Arena arena(plan, backend);
+    parts.parameters.bind(arena);
+    parts.executor.bind(arena, parts.parameters, {&backend, groups.tensor.get()}, *groups.pipeline);
+    DryBatches batches(small);
+    parts.executor.forward_only(1, model::Mode::evaluate, batches);
+    if (setup.purpose == Purpose::forward_only)
+        return backend.scratch_bytes();
+    NoHooks hooks;
+    parts.executor.train(batches, hooks);
+
+    memory::Plan state_plan; // the optimizer's operations take whole buckets
+    model::Parameters parameters(parameter_setup(setup, at), state_plan);
+    optimizer::Optimizer optimizer(optimizer_setup(setup), parameters, setup.grid, at, state_plan);
+    const memory::Arena state_arena(state_plan, backend);
+    parameters.bind(state_arena);
+    optimizer.bind(state_arena, backend, groups);
+    optimizer.begin();
+    optimizer.step(1, 1);
+    return backend.scratch_bytes();
+}
+
+} // namespace trireme::plan

@@ -1,0 +1,96 @@
+// The search against trying everything.
+#include <algorithm>
+#include <gtest/gtest.h>
+
+#include "trireme/plan/declared_rank.hpp"
+#include "trireme/plan/report.hpp"
+#include "trireme/plan/search.hpp"
+#include "unit/plan/support.hpp"
+
+namespace trireme::plan {
+namespace {
+
+// Every layout of 8 GPUs that the rules allow, by plain loops.
+std::vector<double> try_everything(const RunSetup& base, const Machine& machine, std::int64_t& layouts) {
+    std::vector<double> seconds;
+    layouts = 0;
+    for (const int tensor : {1, 2, 4, 8})
+        for (const int pipeline : {1, 2, 4, 8})
+            for (const std::int64_t micro_batch : {1, 2, 4, 8, 16})
+                for (const int chunks : {1, 2, 4})
+                    for (const auto mode : {model::Recompute::Mode::none, model::Recompute::Mode::selective,
+                                            model::Recompute::Mode::uniform}) {
+                        RunSetup setup = base;
+                        if (8 % (tensor * pipeline) != 0 || (pipeline == 1 && chunks > 1) ||
+                            8 % (pipeline * chunks) != 0)
+                            continue;
+                        setup.grid = {tensor, 8 / tensor / pipeline, pipeline};
+                        if (setup.global_batch % (micro_batch * setup.grid.data) != 0)
+                            continue;
+                        setup.micro_batch = micro_batch;
+                        setup.chunks = chunks;
+                        setup.schedule = chunks > 1 ? topology::ScheduleKind::interleaved
+                                                    : topology::ScheduleKind::one_f_one_b;
+                        setup.recompute = {mode, mode == model::Recompute::Mode::uniform ? 1 : 0};
+                        if (tensor > 1)
+                            setup.sequence_parallel = model::SequenceParallel::yes;
+                        if (setup.grid.data > 1)
+                            setup.optimizer.sharding = optimizer::Sharding::data_ranks;
+                        ++layouts;
+                        std::int64_t most = 0;
+                        for (const StageMemory& stage : declare_stages(setup, {backend::Device::cuda, 1}))
+                            most = std::max(most, stage.total);
+                        if (most <= room_bytes(machine))
+                            seconds.push_back(predict(setup, machine).seconds);
+                    }
+    std::ranges::sort(seconds);
+    return seconds;
+}
+
+RunSetup base() {
+    RunSetup setup = small_setup(8);
+    setup.model.vocabulary = 32768;
+    setup.global_batch = 16;
+    return setup;
+}
+
+TEST(Search, FindsWhatTryingEverythingFinds) {
+    for (const double memory_gib : {80.0, 1.35}) { // all fits, little fits
+        Machine machine = find_machine("h100");
+        machine.memory_gib = memory_gib;
+        machine.allowance_gib = 1;
+        std::int64_t layouts = 0;
+        const std::vector<double> expected = try_everything(base(), machine, layouts);
+        ASSERT_GT(expected.size(), 10U);
+        ASSERT_EQ(memory_gib < 2, expected.size() < static_cast<std::size_t>(layouts));
+        const SearchResult found = search(base(), {8, 8, 10}, machine, {});
+        EXPECT_EQ(found.layouts, layouts);
+        ASSERT_EQ(found.best.size(), 10U);
+        for (std::size_t i = 0; i < found.best.size(); ++i)
+            EXPECT_EQ(found.best[i].prediction.seconds, expected[i]) << memory_gib << ", place " << i;
+        const std::string text = describe_search(found, {8, 8, 10}, machine);
+        EXPECT_NE(text.find("% slower"), std::string::npos) << text;
+    }
+}
+
+TEST(Search, KeepsTensorRanksInsideANode) {
+    for (const Candidate& candidate : search(base(), {8, 2, 10}, find_machine("h100"), {}).best)
+        EXPECT_LE(candidate.setup.grid.tensor, 2);
+}
+
+TEST(Search, SaysWhenNothingFits) {
+    Machine machine = find_machine("h100");
+    machine.memory_gib = 1.501;
+    const SearchResult found = search(base(), {8, 8, 10}, machine, {});
+    EXPECT_TRUE(found.best.empty());
+    EXPECT_THROW(describe_search(found, {8, 8, 10}, machine), Error);
+    RunSetup odd = base();
+    odd.global_batch = 1;
+    odd.model.heads = odd.model.groups = 7;
+    odd.model.layers = 1;
+    EXPECT_EQ(search(odd, {8, 8, 10}, machine, {}).layouts,
+              0); // TP 1, PP 1 and DP 8 do not divide a batch of 1
+}
+
+} // namespace
+} // namespace trireme::plan
