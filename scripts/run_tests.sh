@@ -20,7 +20,8 @@ esac
 timeout=${TRIREME_TEST_TIMEOUT:-$timeout}
 logs=$build/test-logs
 mkdir -p "$logs"
-export BUILD=$build TRIREME_BIN=$build/bin
+export BUILD=$build TRIREME_BIN=${BUNDLE:+$BUNDLE/programs}
+: "${TRIREME_BIN:=$build/bin}"
 # shellcheck source=scripts/mpi_environment.sh
 . "$(dirname "${BASH_SOURCE[0]}")/mpi_environment.sh"
 
