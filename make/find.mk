@@ -1,7 +1,8 @@
 # What this machine has. scripts/find_dependencies.sh looks once and writes $(BUILD)/config.mk (FOUND_... variables)
 # and config.txt (the report); it looks again when a variable, a tool's path or the script changes. Nothing is
 # looked for when all goals asked for are among those that need no compiler.
-FREE_GOALS := deps cluster-deps help demo test test-all test-slurm modulefile format lint check-layers clean
+FREE_GOALS := deps cluster-deps help demo test test-all test-slurm modulefile format lint check-layers clean bench-report \
+	$(if $(BUNDLE),bench-gpu test-gpu)
 FIND_ENV = $(foreach v,$(FIND_VARIABLES),$(v)='$(call quoted,$($(v)))')
 
 ifneq ($(filter-out $(FREE_GOALS),$(or $(MAKECMDGOALS),all)),)

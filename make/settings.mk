@@ -14,6 +14,10 @@ CUDA_IF_ASKED = $(if $(filter auto,$(CUDA)),0,$(CUDA))
 # GPU in this machine if there is one, else 80 90a.
 ARCH ?=
 DEMO_TEXT ?=
+# make bench-gpu: the rows to run (tests/bench/gpu_rows.py). With BUNDLE=dir (made by `make bundle`) bench-gpu and test-gpu use
+# that bundle and build nothing.
+ROW ?=
+BUNDLE ?=
 # For comparisons with Python packages only: make bench, make check-tokenizer TEXT=DIR.
 PYTHON ?= python3
 TEXT ?=

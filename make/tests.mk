@@ -63,14 +63,20 @@ test-slurm: deps cluster-deps ## the programs and templates on a Slurm of severa
 	@$(MAKE) CUDA=$(CUDA_IF_ASKED) programs
 	@TRIREME_TEST_LEVEL=full $(RUN_TESTS) slurm
 
-test-gpu: programs $(call suite_programs,gpu) ## the comparisons of the GPU with the CPU (a CUDA build on a machine with a GPU)
-	@TRIREME_REQUIRE=gpu $(RUN_TESTS) gpu
+test-gpu: $(if $(BUNDLE),,programs $(call suite_programs,gpu)) ## the comparisons of the GPU with the CPU (a CUDA build on a machine with a GPU)
+	@TRIREME_REQUIRE=gpu BUNDLE='$(BUNDLE)' $(RUN_TESTS) gpu
 
 bundle: programs $(call suite_programs,gpu) $(patsubst %.cpp,$(BUILD)/%,$(GPU_BENCH_SOURCES)) ## pack programs, GPU tests and the libraries that another machine may lack into build/bundle
 	@BUILD='$(BUILD)' scripts/make_bundle.sh
 
 bench: programs $(patsubst %.cpp,$(BUILD)/%,$(BENCH_SOURCES)) ## time this build (tests/bench)
 	@BUILD='$(BUILD)' PYTHON='$(PYTHON)' scripts/run_benchmarks.sh
+
+bench-gpu: $(if $(BUNDLE),,programs) ## time training on this machine's GPUs beside PyTorch (ROW="124M 7B"; BUNDLE=dir)
+	@BUILD='$(BUILD)' BUNDLE='$(BUNDLE)' PYTHON='$(PYTHON)' MPIRUN='$(MPIRUN)' scripts/bench_gpu.sh $(ROW)
+
+bench-report: ## the table of what bench-gpu has recorded
+	@'$(PYTHON)' tests/bench/gpu_report.py '$(BUILD)/bench-gpu.jsonl'
 
 check-tokenizer: programs ## compare our ids on all text in TEXT=DIR with tiktoken's and tokenizers' (PYTHON has them)
 	@if [ -z '$(TEXT)' ]; then echo 'check-tokenizer: TEXT=DIR names the folder of text' >&2; exit 2; fi
@@ -79,4 +85,5 @@ check-tokenizer: programs ## compare our ids on all text in TEXT=DIR with tiktok
 objects: $(call objects,$(LIB_SOURCES) $(APP_SOURCES) $(DATA_TOOL_SOURCES) $(TEST_SOURCES))
 	@:
 
-.PHONY: test test-all test-programs unit oracle layout fault cluster-deps test-slurm test-gpu bundle bench check-tokenizer objects
+.PHONY: test test-all test-programs unit oracle layout fault cluster-deps test-slurm test-gpu bundle bench bench-gpu bench-report \
+	check-tokenizer objects

@@ -38,4 +38,10 @@ fi
 LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$here/used exec "$here/bin/$program" "$@"
 END
 chmod +x "$bundle/run"
+# For scripts that look for programs in a folder.
+mkdir "$bundle/programs"
+for program in trireme trireme-data; do
+    printf '#!/bin/sh\nexec "$(dirname "$(readlink -f "$0")")/../run" %s "$@"\n' "$program" >"$bundle/programs/$program"
+    chmod +x "$bundle/programs/$program"
+done
 echo "bundle      $bundle, $(du -sh "$bundle" | cut -f 1)"

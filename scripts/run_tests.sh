@@ -20,7 +20,8 @@ esac
 timeout=${TRIREME_TEST_TIMEOUT:-$timeout}
 logs=$build/test-logs
 mkdir -p "$logs"
-export BUILD=$build TRIREME_BIN=$build/bin
+export BUILD=$build TRIREME_BIN=${BUNDLE:+$BUNDLE/programs}
+: "${TRIREME_BIN:=$build/bin}"
 # shellcheck source=scripts/mpi_environment.sh
 . "$(dirname "${BASH_SOURCE[0]}")/mpi_environment.sh"
 
@@ -126,7 +127,7 @@ run_program() {
 }
 
 run_suite() {
-    local suite=$1 source program ranks n
+    local suite=$1 source program ranks n launch
     if [[ $suite == check-layers ]]; then
         run_program check-layers shell scripts/check_layers.sh --test
         return
@@ -141,15 +142,18 @@ run_suite() {
         for source in tests/"$suite"/*_test.cpp; do
             [[ -f $source ]] || continue
             program=$build/${source%.cpp}
-            if [[ $suite == gpu && ! -x $program ]]; then
+            launch=("$program")
+            # Of a bundle: its programs, started so that they find their libraries.
+            if [[ $suite == gpu && -n ${BUNDLE:-} ]]; then launch=("$BUNDLE/run" "$(basename "$program")"); fi
+            if [[ $suite == gpu && -z ${BUNDLE:-} && ! -x $program ]]; then
                 count "gpu/$(basename "$program")" skipped "needs gpu: this build has no CUDA"
                 continue
             fi
             ranks=$(sed -n '1s|^// ranks:||p' "$source")
-            if [[ -z $ranks ]]; then run_program "$suite/$(basename "$program")" gtest "$program"; fi
+            if [[ -z $ranks ]]; then run_program "$suite/$(basename "$program")" gtest "${launch[@]}"; fi
             for n in $ranks; do
                 run_program "$suite/$(basename "$program") ($n ranks)" gtest \
-                    "$mpirun" "${MPIRUN_FLAGS[@]}" -np "$n" "$program"
+                    "$mpirun" "${MPIRUN_FLAGS[@]}" -np "$n" "${launch[@]}"
             done
         done
     fi

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <optional>
 #include <string_view>
 
 #include "trireme/base/philox.hpp"
@@ -52,45 +53,56 @@ class NormalStream {
     double even_ = 0, odd_ = 0;
 };
 
+// Where a row of the last axis stands: the number of its first element in the whole parameter, or nothing if
+// it is padding. Worked example: rows 2 and 3 of a [4, 10] parameter held as local [2, 10]: row 1 starts at
+// element 30.
+std::optional<std::int64_t> row_begin(const Parameter& parameter, const Shard& shard, std::int64_t row) {
+    const std::vector<topology::Interval>& axes = shard.box.axes;
+    const std::size_t last = axes.size() - 1;
+    std::int64_t begin = axes[last].begin, stride = parameter.shape[last];
+    for (std::size_t axis = last; axis-- > 0;) {
+        const std::int64_t extent = shard.local[static_cast<int>(axis)], at = row % extent;
+        row /= extent;
+        if (at >= axes[axis].size())
+            return std::nullopt;
+        begin += (axes[axis].begin + at) * stride;
+        stride *= parameter.shape[axis];
+    }
+    return begin;
+}
+
 template <class T>
-void initialise_as(const Parameter& parameter, const Shard& shard, std::uint64_t seed, std::span<T> local) {
-    std::ranges::fill(local, T{0});
+void initialise_as(const Parameter& parameter, const Shard& shard, std::uint64_t seed,
+                   topology::Interval elements, std::span<T> to) {
+    std::ranges::fill(to, T{0});
     if (parameter.initialisation == Initialisation::zeros)
         return;
     NormalStream normal(parameter.name, seed);
-    const std::vector<topology::Interval>& axes = shard.box.axes;
-    const int rank = static_cast<int>(axes.size());
-    // Walk the box in row-major order; `at` is the position in it.
-    std::vector<std::int64_t> at(axes.size(), 0);
-    for (std::int64_t done = 0, count = shard.box.elements(); done < count; ++done) {
-        std::int64_t global = 0, position = 0;
-        for (int axis = 0; axis < rank; ++axis) {
-            const auto i = static_cast<std::size_t>(axis);
-            global = global * parameter.shape[i] + axes[i].begin + at[i];
-            position = position * shard.local[axis] + at[i];
-        }
-        const double value = parameter.initialisation == Initialisation::ones
-                                 ? 1.0
-                                 : parameter.standard_deviation * normal(global);
-        local[static_cast<std::size_t>(position)] = static_cast<T>(value);
-        for (int axis = rank - 1; axis >= 0; --axis) {
-            const auto i = static_cast<std::size_t>(axis);
-            if (++at[i] < axes[i].size())
-                break;
-            at[i] = 0;
-        }
+    const std::int64_t width = shard.local[shard.local.rank() - 1], filled = shard.box.axes.back().size();
+    for (std::int64_t row = elements.begin / width; row * width < elements.end; ++row) {
+        const std::optional<std::int64_t> begin = row_begin(parameter, shard, row);
+        if (!begin)
+            continue;
+        const std::int64_t first = std::max<std::int64_t>(0, elements.begin - row * width),
+                           end = std::min(filled, elements.end - row * width);
+        T* const at = to.data() + (row * width - elements.begin);
+        for (std::int64_t i = first; i < end; ++i)
+            at[i] = static_cast<T>(parameter.initialisation == Initialisation::ones
+                                       ? 1.0
+                                       : parameter.standard_deviation * normal(*begin + i));
     }
 }
 
 } // namespace
 
-void initialise(const Parameter& parameter, const Shard& shard, std::uint64_t seed, Tensor local) {
-    TRIREME_ASSERT(local.shape() == shard.local, parameter.name, ": a tensor of ", local.shape().text(),
-                   " for a shard of ", shard.local.text());
-    if (local.type() == DType::f64)
-        initialise_as(parameter, shard, seed, local.values<double>());
+void initialise(const Parameter& parameter, const Shard& shard, std::uint64_t seed,
+                topology::Interval elements, Tensor to) {
+    TRIREME_ASSERT(to.elements() == elements.size(), parameter.name, ": a tensor of ", to.shape().text(),
+                   " for ", elements.size(), " elements of a shard of ", shard.local.text());
+    if (to.type() == DType::f64)
+        initialise_as(parameter, shard, seed, elements, to.values<double>());
     else
-        initialise_as(parameter, shard, seed, local.values<float>());
+        initialise_as(parameter, shard, seed, elements, to.values<float>());
 }
 
 } // namespace trireme::catalogue

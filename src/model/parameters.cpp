@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <thread>
 
 #include "trireme/base/sizes.hpp"
 
@@ -37,6 +38,18 @@ BucketKind kind_of(const catalogue::Parameter& parameter) {
     if (parameter.owner == Owner::tied)
         return BucketKind::tied;
     return parameter.split_axis >= 0 ? BucketKind::split : BucketKind::replicated;
+}
+
+// body(part) for a part of [0, count) on each of `threads` threads, this one included.
+template <class Body>
+void on_threads(int threads, std::int64_t count, const Body& body) {
+    constexpr std::int64_t kLeast = 1 << 14; // elements worth a thread
+    const auto parts = static_cast<int>(std::clamp<std::int64_t>(count / kLeast, 1, threads));
+    const auto part = [&](int i) { return topology::Interval{count * i / parts, count * (i + 1) / parts}; };
+    std::vector<std::jthread> others;
+    for (int i = 1; i < parts; ++i)
+        others.emplace_back([&body, range = part(i)] { body(range); });
+    body(part(0));
 }
 
 } // namespace
@@ -111,24 +124,38 @@ void Parameters::bind(const memory::Arena& arena) {
         gradients_.push_back(arena.tensor(item));
 }
 
-void Parameters::initialise(std::uint64_t seed, backend::Backend& backend) {
+void Parameters::initialise(std::uint64_t seed, backend::Backend& backend, int threads) {
+    if (setup_.weight_type == DType::f64)
+        initialise_as<double, double>(seed, backend, threads);
+    else if (setup_.weight_type == DType::bf16)
+        initialise_as<float, BFloat16>(seed, backend, threads);
+    else
+        initialise_as<float, float>(seed, backend, threads);
+}
+
+// Piece by piece, so that host memory stays small: values are drawn as `Drawn` and kept as `Kept`.
+template <class Drawn, class Kept>
+void Parameters::initialise_as(std::uint64_t seed, backend::Backend& backend, int threads) {
+    constexpr std::int64_t kPieceElements = std::int64_t{1} << 22;
+    std::vector<Drawn> drawn;
+    std::vector<Kept> kept;
     for (const HeldParameter& held : held_) {
-        const std::int64_t elements = held.shard.local.elements();
-        if (setup_.weight_type == DType::f64) {
-            std::vector<double> values(static_cast<std::size_t>(elements));
-            catalogue::initialise(held.parameter, held.shard, seed,
-                                  Tensor(std::span(values), held.shard.local));
-            backend.copy_to_device(Tensor(std::span(values), held.shard.local), weight(held));
-        } else {
-            std::vector<float> values(static_cast<std::size_t>(elements));
-            catalogue::initialise(held.parameter, held.shard, seed,
-                                  Tensor(std::span(values), held.shard.local));
-            if (setup_.weight_type == DType::bf16) {
-                std::vector<BFloat16> rounded(values.begin(), values.end());
-                backend.copy_to_device(Tensor(std::span(rounded), held.shard.local), weight(held));
-            } else {
-                backend.copy_to_device(Tensor(std::span(values), held.shard.local), weight(held));
-            }
+        const std::int64_t all = held.shard.local.elements();
+        for (std::int64_t begin = 0; begin < all; begin += kPieceElements) {
+            const std::int64_t count = std::min(kPieceElements, all - begin);
+            drawn.resize(static_cast<std::size_t>(count));
+            kept.resize(static_cast<std::size_t>(count));
+            on_threads(threads, count, [&](topology::Interval part) {
+                const auto first = static_cast<std::size_t>(part.begin),
+                           size = static_cast<std::size_t>(part.size());
+                const std::span<Drawn> values = std::span(drawn).subspan(first, size);
+                catalogue::initialise(held.parameter, held.shard, seed,
+                                      {begin + part.begin, begin + part.end},
+                                      Tensor(values, Shape{part.size()}));
+                for (std::size_t k = 0; k < size; ++k)
+                    kept[first + k] = static_cast<Kept>(values[k]);
+            });
+            backend.copy_to_device(Tensor(std::span(kept), Shape{count}), weight(held).flat(begin, count));
         }
     }
 }

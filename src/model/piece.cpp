@@ -203,8 +203,8 @@ struct Piece::Impl {
                 recompute(micro_batch, first_sample, in, group);
             for (std::size_t i = group.first + group.count; i-- > group.first;) {
                 const Tensor input = layer_input(in, micro_batch, i);
-                layers[i].input_gradient(input, in.layers[i], core, first_sample, grad, scratch);
-                layers[i].weight_gradient(input, in.layers[i], scratch);
+                layers[i].input_gradient(input, in.layers[i], core, WeightGradients::now, first_sample, grad,
+                                         scratch);
             }
         }
         if (embedding)
@@ -223,7 +223,7 @@ struct Piece::Impl {
         head_gradient(micro_batch, in, grad);
         for (std::size_t i = layers.size(); i-- > 0;)
             layers[i].input_gradient(layer_input(in, micro_batch, i), in.layers[i], AttentionCore::kept,
-                                     first_sample, grad, delayed(micro_batch)[i]);
+                                     WeightGradients::later, first_sample, grad, delayed(micro_batch)[i]);
         if (embedding)
             embedding->weight_gradient(in.tokens, first_sample, grad);
     }

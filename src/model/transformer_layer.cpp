@@ -191,12 +191,8 @@ void TransformerLayer::forward(const Tensor& input, const LayerActivations<Tenso
     rotate(kept.query_key_value, backend::RotaryDirection::forward);
     ops.attention_forward(kept.query_key_value, attention(first_sample, mode), kept.attention,
                           kept.logsumexp);
-    const Tensor projected = region_.leave_from(kept.residual);
-    ops.linear_forward(head_rows(kept.attention), projection_.weight, {}, projected);
-    region_.leave(projected, kept.residual);
-    ops.bias_dropout_residual(kept.residual, projection_.bias, input,
-                              dropout(backend::DropoutSite::attention_output, first_sample, mode),
-                              kept.residual);
+    leave_to_residual(projection_, head_rows(kept.attention), input,
+                      dropout(backend::DropoutSite::attention_output, first_sample, mode), kept.residual);
 
     mlp_norm_.forward(kept.residual, kept.mlp_norm, kept.mlp_norm_mean, kept.mlp_norm_rstd);
     if (gated()) {
@@ -207,40 +203,63 @@ void TransformerLayer::forward(const Tensor& input, const LayerActivations<Tenso
     }
     if (wanted == LayerOutput::discarded)
         return;
-    const Tensor down = region_.leave_from(output);
-    ops.linear_forward(kept.activated, down_.weight, {}, down);
-    region_.leave(down, output);
-    ops.bias_dropout_residual(output, down_.bias, kept.residual,
-                              dropout(backend::DropoutSite::mlp_output, first_sample, mode), output);
+    leave_to_residual(down_, kept.activated, kept.residual,
+                      dropout(backend::DropoutSite::mlp_output, first_sample, mode), output);
+}
+
+void TransformerLayer::leave_to_residual(const Module& module, const Tensor& x, const Tensor& residual,
+                                         const backend::Dropout& dropout, Tensor output) const {
+    backend::Operations& ops = machinery_.backend->compute();
+    if (machinery_.tensor->size() == 1 && dropout.probability == 0)
+        return ops.linear_residual_forward(x, module.weight, module.bias, residual, output);
+    const Tensor partial = region_.leave_from(output);
+    ops.linear_forward(x, module.weight, {}, partial);
+    region_.leave(partial, output);
+    ops.bias_dropout_residual(output, module.bias, residual, dropout, output);
+}
+
+Tensor TransformerLayer::behind_dropout(const backend::Dropout& dropout, WeightGradients weights,
+                                        const Tensor& grad, const Tensor& to) const {
+    if (weights == WeightGradients::now && dropout.probability == 0 && !region_.cuts_sequence())
+        return grad;
+    machinery_.backend->compute().dropout_gradient(grad, dropout, region_.outside(to));
+    region_.complete(to);
+    return to;
 }
 
 void TransformerLayer::input_gradient(const Tensor& input, const LayerActivations<Tensor>& kept,
-                                      AttentionCore core, std::int64_t first_sample, Tensor grad,
-                                      const LayerGradients<Tensor>& gradients) const {
+                                      AttentionCore core, WeightGradients weights, std::int64_t first_sample,
+                                      Tensor grad, const LayerGradients<Tensor>& gradients) const {
     backend::Operations& ops = machinery_.backend->compute();
+    const bool now = weights == WeightGradients::now;
 
-    ops.dropout_gradient(grad, dropout(backend::DropoutSite::mlp_output, first_sample, Mode::train),
-                         region_.outside(gradients.down));
-    region_.complete(gradients.down);
+    const Tensor down = behind_dropout(dropout(backend::DropoutSite::mlp_output, first_sample, Mode::train),
+                                       weights, grad, gradients.down);
     if (gated()) {
-        ops.linear_input_gradient(gradients.down, down_.weight, gradients.activated);
+        ops.linear_input_gradient(down, down_.weight, gradients.activated);
         ops.swiglu_input_gradient(gradients.activated, kept.up, gradients.up);
     } else {
-        ops.linear_gelu_input_gradient(gradients.down, down_.weight, kept.up, gradients.up);
+        ops.linear_gelu_input_gradient(down, down_.weight, kept.up, gradients.up);
     }
+    if (now)
+        down_weight_gradient(kept, down);
     ops.linear_input_gradient(gradients.up, up_.weight, gradients.mlp_norm);
     const Tensor mlp_norm = region_.outside(gradients.mlp_norm);
     region_.leave(gradients.mlp_norm, mlp_norm);
+    if (now)
+        up_weight_gradient(kept, gradients);
     mlp_norm_.input_gradient(mlp_norm, kept.residual, kept.mlp_norm_mean, kept.mlp_norm_rstd, grad,
                              GradWrite::accumulate);
 
-    ops.dropout_gradient(grad, dropout(backend::DropoutSite::attention_output, first_sample, Mode::train),
-                         region_.outside(gradients.projection));
-    region_.complete(gradients.projection);
-    ops.linear_input_gradient(gradients.projection, projection_.weight, head_rows(gradients.attention));
+    const Tensor projection =
+        behind_dropout(dropout(backend::DropoutSite::attention_output, first_sample, Mode::train), weights,
+                       grad, gradients.projection);
+    ops.linear_input_gradient(projection, projection_.weight, head_rows(gradients.attention));
     const backend::Attention settings = attention(first_sample, Mode::train);
     if (core == AttentionCore::recomputed)
         ops.attention_forward(kept.query_key_value, settings, kept.attention, kept.logsumexp);
+    if (now)
+        projection_weight_gradient(kept, projection);
     ops.attention_input_gradient(gradients.attention, kept.query_key_value, kept.attention, kept.logsumexp,
                                  settings, gradients.query_key_value);
     rotate(gradients.query_key_value, backend::RotaryDirection::backward);
@@ -248,31 +267,61 @@ void TransformerLayer::input_gradient(const Tensor& input, const LayerActivation
                               gradients.attention_norm);
     const Tensor attention_norm = region_.outside(gradients.attention_norm);
     region_.leave(gradients.attention_norm, attention_norm);
+    if (now)
+        query_key_value_weight_gradient(input, kept, gradients);
     attention_norm_.input_gradient(attention_norm, input, kept.attention_norm_mean, kept.attention_norm_rstd,
                                    grad, GradWrite::accumulate);
 }
 
 void TransformerLayer::weight_gradient(const Tensor& input, const LayerActivations<Tensor>& kept,
                                        const LayerGradients<Tensor>& gradients) const {
+    down_weight_gradient(kept, gradients.down);
+    up_weight_gradient(kept, gradients);
+    projection_weight_gradient(kept, gradients.projection);
+    query_key_value_weight_gradient(input, kept, gradients);
+}
+
+void TransformerLayer::weigh(const Module& module, const Tensor& x, const Tensor& grad_y) const {
     backend::Operations& ops = machinery_.backend->compute();
-    const auto weight = [&](const Module& module, const Tensor& x, const Tensor& grad_y) {
+    if (module.bias.defined())
+        ops.linear_weight_bias_gradient(x, grad_y, module.grad_weight, module.grad_bias,
+                                        GradWrite::accumulate);
+    else
         ops.linear_weight_gradient(x, grad_y, module.grad_weight, GradWrite::accumulate);
-    };
-    const auto bias = [&](const Module& module, const Tensor& grad_y) {
-        if (module.bias.defined())
-            ops.bias_gradient(grad_y, module.grad_bias, GradWrite::accumulate);
-    };
-    // Biases that are added outside are held whole by every tensor rank, which sees its part of the sequence.
-    weight(down_, kept.activated, gradients.down);
-    bias(down_, region_.outside(gradients.down));
-    weight(up_, region_.enter(kept.mlp_norm), gradients.up);
-    bias(up_, gradients.up);
+}
+
+// The biases of down and projection are added outside: every tensor rank holds them whole and sees its part
+// of the sequence.
+void TransformerLayer::down_weight_gradient(const LayerActivations<Tensor>& kept,
+                                            const Tensor& grad_down) const {
+    weigh_outside(down_, kept.activated, grad_down);
+}
+
+void TransformerLayer::projection_weight_gradient(const LayerActivations<Tensor>& kept,
+                                                  const Tensor& grad_projection) const {
+    weigh_outside(projection_, head_rows(kept.attention), grad_projection);
+}
+
+void TransformerLayer::weigh_outside(const Module& module, const Tensor& x, const Tensor& grad_y) const {
+    if (!region_.cuts_sequence())
+        return weigh(module, x, grad_y);
+    backend::Operations& ops = machinery_.backend->compute();
+    ops.linear_weight_gradient(x, grad_y, module.grad_weight, GradWrite::accumulate);
+    if (module.bias.defined())
+        ops.bias_gradient(region_.outside(grad_y), module.grad_bias, GradWrite::accumulate);
+}
+
+void TransformerLayer::up_weight_gradient(const LayerActivations<Tensor>& kept,
+                                          const LayerGradients<Tensor>& gradients) const {
+    weigh(up_, region_.enter(kept.mlp_norm), gradients.up);
     mlp_norm_.weight_gradient(region_.outside(gradients.mlp_norm), kept.residual, kept.mlp_norm_mean,
                               kept.mlp_norm_rstd);
-    weight(projection_, head_rows(kept.attention), gradients.projection);
-    bias(projection_, region_.outside(gradients.projection));
-    weight(query_key_value_, region_.enter(kept.attention_norm), packed_rows(gradients.query_key_value));
-    bias(query_key_value_, packed_rows(gradients.query_key_value));
+}
+
+void TransformerLayer::query_key_value_weight_gradient(const Tensor& input,
+                                                       const LayerActivations<Tensor>& kept,
+                                                       const LayerGradients<Tensor>& gradients) const {
+    weigh(query_key_value_, region_.enter(kept.attention_norm), packed_rows(gradients.query_key_value));
     attention_norm_.weight_gradient(region_.outside(gradients.attention_norm), input,
                                     kept.attention_norm_mean, kept.attention_norm_rstd);
 }

@@ -56,6 +56,8 @@ struct LayerGradients {
 enum class LayerOutput : std::uint8_t { wanted, discarded };
 // What the backward pass finds of the attention core.
 enum class AttentionCore : std::uint8_t { kept, recomputed };
+// When weight gradients are made: within the backward pass or apart, later.
+enum class WeightGradients : std::uint8_t { now, later };
 
 class TransformerLayer {
   public:
@@ -78,11 +80,13 @@ class TransformerLayer {
     // input, output [Ts, B, C].
     void forward(const Tensor& input, const LayerActivations<Tensor>& kept, std::int64_t first_sample,
                  Mode mode, LayerOutput wanted, Tensor output) const;
-    // grad [Ts, B, C]: the gradient of the output becomes that of the input. Fills `gradients` on the way.
+    // grad [Ts, B, C]: the gradient of the output becomes that of the input. With WeightGradients::now those
+    // are added to the main gradients of the layer's parameters on the way, each right behind the input
+    // gradient of its module, so that `grad` itself can serve where no dropout stands between; otherwise
+    // `gradients` is filled for weight_gradient().
     void input_gradient(const Tensor& input, const LayerActivations<Tensor>& kept, AttentionCore core,
-                        std::int64_t first_sample, Tensor grad,
+                        WeightGradients weights, std::int64_t first_sample, Tensor grad,
                         const LayerGradients<Tensor>& gradients) const;
-    // Adds to the main gradients of the layer's parameters.
     void weight_gradient(const Tensor& input, const LayerActivations<Tensor>& kept,
                          const LayerGradients<Tensor>& gradients) const;
 
@@ -90,6 +94,23 @@ class TransformerLayer {
     backend::Dropout dropout(backend::DropoutSite site, std::int64_t first_sample, Mode mode) const;
     backend::Attention attention(std::int64_t first_sample, Mode mode) const;
 
+    // Where the gradient behind a dropout of the residual path is at hand: `grad` itself if that is the same
+    // and may serve, else `to`, filled.
+    Tensor behind_dropout(const backend::Dropout& dropout, WeightGradients weights, const Tensor& grad,
+                          const Tensor& to) const;
+    // output = residual + dropout(x W^T + bias), summed over tensor ranks.
+    void leave_to_residual(const Module& module, const Tensor& x, const Tensor& residual,
+                           const backend::Dropout& dropout, Tensor output) const;
+    // Weight and bias gradient of a module; of one whose bias is added outside.
+    void weigh(const Module& module, const Tensor& x, const Tensor& grad_y) const;
+    void weigh_outside(const Module& module, const Tensor& x, const Tensor& grad_y) const;
+    void down_weight_gradient(const LayerActivations<Tensor>& kept, const Tensor& grad_down) const;
+    void up_weight_gradient(const LayerActivations<Tensor>& kept,
+                            const LayerGradients<Tensor>& gradients) const;
+    void projection_weight_gradient(const LayerActivations<Tensor>& kept,
+                                    const Tensor& grad_projection) const;
+    void query_key_value_weight_gradient(const Tensor& input, const LayerActivations<Tensor>& kept,
+                                         const LayerGradients<Tensor>& gradients) const;
     void rotate(const Tensor& query_key_value, backend::RotaryDirection direction) const;
     bool gated() const { return setup_.config.activation == catalogue::Activation::swiglu; }
     Tensor packed_rows(const Tensor& query_key_value) const; // [n, (H + 2 G) D]

@@ -173,6 +173,7 @@ EngineSetup engine_setup(const options::Resolved& options, std::int64_t vocabula
     setup.micro_batch = options.batch.micro_batch_size;
     setup.global_batch = options.batch.global_batch_size;
     setup.seed = options.training.seed;
+    setup.host_threads = static_cast<int>(options.machine.threads_per_rank);
     setup.recompute = recompute(options);
     if (options.layout.sequence_parallel)
         setup.sequence_parallel = model::SequenceParallel::yes;

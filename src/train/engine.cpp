@@ -86,6 +86,7 @@ struct Engine::Impl {
     }
 
     double read_scalar(const Tensor& tensor) {
+        const comm::WaitScope waiting("queued work", "device's streams");
         if (tensor.type() == DType::f64) {
             std::array<double, 1> value{};
             backend.copy_to_host(tensor, Tensor(std::span<double>(value), Shape{1}));
@@ -123,7 +124,7 @@ Engine::Engine(const EngineSetup& setup, comm::ProcessGroups groups, backend::Ba
 Engine::~Engine() = default;
 
 void Engine::initialise_weights() {
-    impl_->parameters.initialise(impl_->setup.seed, impl_->backend);
+    impl_->parameters.initialise(impl_->setup.seed, impl_->backend, impl_->setup.host_threads);
     if (impl_->optimizer)
         impl_->optimizer->copy_master_from_weights();
 }
@@ -133,18 +134,17 @@ std::string Engine::tune(const std::string& known) {
     Impl& in = *impl_;
     if (in.backend.device() == backend::Device::cpu)
         return {};
-    std::string choices = known;
-    if (known.empty()) {
-        RandomBatches batches(in.setup, in.groups.at.data);
-        NoHooks hooks;
-        in.backend.start_tuning();
-        in.optimizer->begin();
-        in.executor.train(batches, hooks);
-        const std::vector<std::string> found = in.groups.world->all_gather(in.backend.end_tuning());
-        for (auto lines = found.rbegin(); lines != found.rend();
-             ++lines) // later lines win: the lowest rank's
-            choices += *lines;
-    }
+    comm::agree(*in.groups.world, [&] { in.backend.use_tuned(known); });
+    RandomBatches batches(in.setup, in.groups.at.data);
+    NoHooks hooks;
+    in.backend.start_tuning();
+    in.optimizer->begin();
+    in.executor.train(batches, hooks);
+    // Later lines win: the lowest rank's.
+    const std::vector<std::string> found = in.groups.world->all_gather(in.backend.end_tuning());
+    std::string choices;
+    for (auto lines = found.rbegin(); lines != found.rend(); ++lines)
+        choices += *lines;
     in.backend.use_tuned(choices);
     return choices;
 }

@@ -20,6 +20,7 @@
 #include "trireme/checkpoint/checkpoint.hpp"
 #include "trireme/comm/phase.hpp"
 #include "trireme/train/log_line.hpp"
+#include "tuning.hpp"
 
 namespace trireme::train {
 namespace {
@@ -79,6 +80,10 @@ class Training {
         engine_.emplace(setup, comm::ProcessGroups(runtime, setup.grid, *backend_), *backend_);
         show_first_screen();
         start_weights();
+        const std::string products =
+            tune(*engine_, *backend_, world_, options.checkpoint.load, options.checkpoint.save);
+        if (!products.empty())
+            say(products);
     }
 
     int run() {

@@ -184,6 +184,42 @@ TEST_F(GpuAttention, Dropout) {
         {.length = 37, .batch = 2, .heads = 2, .groups = 2, .dim = 24, .causal = Causal::no, .dropout = 0.5});
 }
 
+// The kernels on the matrix unit: lengths around their tiles of 128 and 64 (and 32), both head sizes.
+TEST_F(GpuAttention, DropoutOnTheMatrixUnit) {
+    for (const std::int64_t length : {1, 64, 127, 129, 300})
+        for (const std::int64_t dim : {64, 128})
+            check_case({.length = length, .batch = 2, .heads = 2, .groups = 1, .dim = dim, .dropout = 0.1});
+    check_case({.length = 200,
+                .batch = 1,
+                .heads = 3,
+                .groups = 3,
+                .dim = 128,
+                .causal = Causal::no,
+                .dropout = 0.3});
+    check_case({.length = 200,
+                .batch = 1,
+                .heads = 4,
+                .groups = 2,
+                .dim = 64,
+                .causal = Causal::no,
+                .dropout = 0.3});
+}
+
+TEST_F(GpuAttention, DocumentsOnTheMatrixUnit) {
+    for (const std::int64_t document : {7, 64, 150})
+        for (const std::int64_t dim : {64, 128}) {
+            check_case(
+                {.length = 300, .batch = 2, .heads = 2, .groups = 2, .dim = dim, .document = document});
+            check_case({.length = 300,
+                        .batch = 1,
+                        .heads = 2,
+                        .groups = 1,
+                        .dim = dim,
+                        .dropout = 0.2,
+                        .document = document});
+        }
+}
+
 TEST_F(GpuAttention, DocumentsDoNotSeeEachOther) {
     check_case({.length = 100, .batch = 2, .heads = 2, .groups = 1, .dim = 64, .document = 37});
     check_case({.length = 70, .batch = 1, .heads = 2, .groups = 2, .dim = 32, .dropout = 0.2, .document = 9});

@@ -54,6 +54,14 @@ TEST_F(Gpu, Linear) {
                 [](Operations& ops, std::vector<Tensor>& t) { ops.linear_forward(t[0], t[1], t[2], t[3]); });
         compare(what + " input gradient", {in({n, f}), in({f, c}), out({n, c})},
                 [](Operations& ops, std::vector<Tensor>& t) { ops.linear_input_gradient(t[0], t[1], t[2]); });
+        compare(what + " with residual", {in({n, c}), in({f, c}), in({n, f}), out({n, f})},
+                [](Operations& ops, std::vector<Tensor>& t) {
+                    ops.linear_residual_forward(t[0], t[1], {}, t[2], t[3]);
+                });
+        compare(what + " with bias and residual", {in({n, c}), in({f, c}), in({f}), in({n, f}), out({n, f})},
+                [](Operations& ops, std::vector<Tensor>& t) {
+                    ops.linear_residual_forward(t[0], t[1], t[2], t[3], t[4]);
+                });
         for (const GradWrite write : kWrites) {
             compare(what + " weight gradient", {in({n, c}), in({n, f}), main_gradient({f, c}, write)},
                     [&](Operations& ops, std::vector<Tensor>& t) {
@@ -61,6 +69,11 @@ TEST_F(Gpu, Linear) {
                     });
             compare(what + " bias gradient", {in({n, f}), main_gradient({f}, write)},
                     [&](Operations& ops, std::vector<Tensor>& t) { ops.bias_gradient(t[0], t[1], write); });
+            compare(what + " weight and bias gradient",
+                    {in({n, c}), in({n, f}), main_gradient({f, c}, write), main_gradient({f}, write)},
+                    [&](Operations& ops, std::vector<Tensor>& t) {
+                        ops.linear_weight_bias_gradient(t[0], t[1], t[2], t[3], write);
+                    });
         }
     }
 }

@@ -108,10 +108,17 @@ class Operations {
                              Tensor y);
     void linear_gelu_input_gradient(const Tensor& grad_y, const Tensor& weight, const Tensor& inner,
                                     Tensor grad_inner);
+    // With the residual path behind it, in one pass where the device can: y = residual + (x W^T + bias);
+    // residual [n, out] is not y.
+    void linear_residual_forward(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                                 const Tensor& residual, Tensor y);
     // x [n, in], grad_y [n, out], grad_weight [out, in] main.
     void linear_weight_gradient(const Tensor& x, const Tensor& grad_y, Tensor grad_weight, GradWrite write);
     // grad_y [n, out], grad_bias [out] main: column sums.
     void bias_gradient(const Tensor& grad_y, Tensor grad_bias, GradWrite write);
+    // Both, reading grad_y once where the device can.
+    void linear_weight_bias_gradient(const Tensor& x, const Tensor& grad_y, Tensor grad_weight,
+                                     Tensor grad_bias, GradWrite write);
 
     // --- layer norm over the last axis (Ba, Kiros, Hinton 2016)
     // -------------------------------------------------------- x, y [n, C] act; weight, bias [C]; mean, rstd
@@ -214,6 +221,10 @@ class Operations {
                                         Tensor inner, Tensor y);
     virtual void do_linear_gelu_input_gradient(const Tensor& grad_y, const Tensor& weight,
                                                const Tensor& inner, Tensor grad_inner);
+    virtual void do_linear_residual_forward(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                                            const Tensor& residual, Tensor y);
+    virtual void do_linear_weight_bias_gradient(const Tensor& x, const Tensor& grad_y, Tensor grad_weight,
+                                                Tensor grad_bias, GradWrite write);
     virtual void do_cross_entropy(Tensor logits, std::int64_t valid_columns, const Tensor& targets,
                                   const Tensor& mask, double factor, Tensor maximum, Tensor sums,
                                   Tensor loss);

@@ -57,7 +57,9 @@ std::int64_t parameter_count(const ModelConfig& config);
 // of the global tensor in row-major order is a function of (seed, name, e) alone. Normal values by Box and
 // Muller (1958) from 53-bit uniforms of philox4x32({e/2 low, e/2 high, name hash low, high}, key). Padding is
 // zero.
-void initialise(const Parameter& parameter, const Shard& shard, std::uint64_t seed, Tensor local);
+// elements: which of the shard's, in row-major order of shard.local; they go to `to`, of as many elements.
+void initialise(const Parameter& parameter, const Shard& shard, std::uint64_t seed,
+                topology::Interval elements, Tensor to);
 
 // Floating-point operations of one token's forward and backward pass: 6 a matmul parameter, the logits layer
 // included, plus attention scores and values (12 * layers * heads * head_dim * sequence, half of that where

@@ -62,8 +62,9 @@ class Parameters {
     Parameters(const ParameterSetup& setup, memory::Plan& plan);
     void bind(const memory::Arena& arena);
 
-    // Initial values of everything held (copies included), through host memory.
-    void initialise(std::uint64_t seed, backend::Backend& backend);
+    // Initial values of everything held (copies included), through host memory, drawn by `threads` threads;
+    // their number does not change a bit.
+    void initialise(std::uint64_t seed, backend::Backend& backend, int threads);
 
     std::span<const HeldParameter> held() const { return held_; }
     std::span<const Bucket> buckets() const { return buckets_; }
@@ -88,6 +89,8 @@ class Parameters {
     };
     void choose_held();
     void fill_buckets();
+    template <class Drawn, class Kept>
+    void initialise_as(std::uint64_t seed, backend::Backend& backend, int threads);
     const Pack& pack(std::string_view name) const;
 
     ParameterSetup setup_;

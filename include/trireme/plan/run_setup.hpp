@@ -24,6 +24,7 @@ struct RunSetup {
     std::int64_t micro_batch = 1;
     std::int64_t global_batch = 1;
     std::uint64_t seed = 1234;
+    int host_threads = 1; // of this rank, to draw initial weights
     model::Recompute recompute;
     model::SequenceParallel sequence_parallel = model::SequenceParallel::no;
     optimizer::OptimizerSetup optimizer; // `seen` follows from the layout

@@ -38,10 +38,10 @@ class Engine {
 
     void initialise_weights();
 
-    // Finds the fastest way to compute each shape by running one step on random tokens, whose results are
-    // dropped; weights and optimizer stay. The choices of the lowest rank that has a shape serve all ranks.
-    // Call it when weights are set. Returns the choices as text (none on a CPU); given those of an earlier
-    // run, takes them and runs nothing.
+    // Finds the fastest way to compute each shape that `known`, the choices of an earlier run, does not hold,
+    // by running one step on random tokens, whose results are dropped; weights and optimizer stay. The
+    // choices of the lowest rank that has a shape serve all ranks. Call it when weights are set. Returns what
+    // was found, as lines of text; none on a CPU.
     std::string tune(const std::string& known = {});
 
     // One optimizer step over micro_batches() micro-batches.

@@ -163,18 +163,27 @@ __global__ void __launch_bounds__(kThreads)
 
 } // namespace
 
+float* attention_delta(cudaStream_t stream, const Tensor& grad_out, const Tensor& out, const Tensor& qkv,
+                       const Attention& attention, DeviceScratch& scratch) {
+    const AttentionSizes sizes(qkv, attention);
+    const std::int64_t statistics = sizes.batch * sizes.heads * sizes.length;
+    float* const delta = scratch.of<float>(statistics);
+    dispatch("attention_input_gradient", qkv.type(), [&](auto zero) {
+        using T = decltype(zero);
+        delta_kernel<T><<<blocks_for(statistics * kWarp, kThreads), kThreads, 0, stream>>>(
+            data<T>(grad_out), data<T>(out), sizes, delta);
+        check_launch("attention_input_gradient");
+    });
+    return delta;
+}
+
 void own_attention_input_gradient(cudaStream_t stream, const Tensor& grad_out, const Tensor& qkv,
                                   const Tensor& out, const Tensor& logsumexp, const Attention& attention,
                                   const Tensor& grad_qkv, DeviceScratch& scratch) {
     dispatch_attention("attention_input_gradient", qkv, attention, [&](auto zero, auto dims) {
         using T = decltype(zero);
         const AttentionSizes sizes(qkv, attention);
-        const std::int64_t statistics = sizes.batch * sizes.heads * sizes.length;
-        float* const delta = scratch.of<float>(statistics);
-        delta_kernel<T><<<blocks_for(statistics * kWarp, kThreads), kThreads, 0, stream>>>(
-            data<T>(grad_out), data<T>(out), sizes, delta);
-        check_launch("attention_input_gradient");
-
+        float* const delta = attention_delta(stream, grad_out, out, qkv, attention, scratch);
         const unsigned tiles = blocks_for(sizes.length, kTile);
         const int tile_bytes = 4 * kTile * (sizes.dim + 1), product_bytes = 4 * kTile * kTileStride;
         const auto launch = [&](auto* kernel, std::int64_t heads, int bytes) {

@@ -72,9 +72,11 @@ struct TimedEvent {
 
 cublasLtEpilogue_t epilogue_of(const Product& p) {
     TRIREME_ASSERT(p.epilogue == Epilogue::none || !p.bias.defined(),
-                   "a product with a bias and a GELU's gradient");
+                   "a product with a bias and an epilogue");
     if (p.epilogue == Epilogue::gelu_gradient)
         return CUBLASLT_EPILOGUE_DGELU;
+    if (p.epilogue == Epilogue::row_sums) // our first operand is cuBLASLt's second, B
+        return CUBLASLT_EPILOGUE_BGRADB;
     return p.bias.defined() ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
 }
 
@@ -105,14 +107,17 @@ Gemm::Key Gemm::key_of(const Product& p) {
             p.bias.defined() ? 1 : 0,
             p.beta != 0 ? 1 : 0,
             static_cast<std::int64_t>(p.epilogue),
+            p.addend.defined() ? 1 : 0,
             alignment_of(p.a),
             alignment_of(p.b),
             alignment_of(p.c),
             alignment_of(p.bias),
-            alignment_of(p.aux)};
+            alignment_of(p.aux),
+            alignment_of(p.addend)};
 }
 
-void Gemm::make_plan(const Product& p, Plan& plan, const Key& key) {
+// False if there is no algorithm.
+bool Gemm::make_plan(const Product& p, Plan& plan, const Key& key) {
     if (handle_ == nullptr)
         check(cublasLtCreate(&handle_), "start of cuBLASLt");
     check(cublasLtMatmulDescCreate(&plan.product, CUBLAS_COMPUTE_32F, CUDA_R_32F),
@@ -124,7 +129,11 @@ void Gemm::make_plan(const Product& p, Plan& plan, const Key& key) {
         set(plan.product, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, cuda_type(p.bias.type()));
         set(plan.product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, p.bias.data());
     }
-    if (p.epilogue != Epilogue::none) {
+    if (p.epilogue == Epilogue::row_sums) {
+        set(plan.product, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, cuda_type(p.aux.type()));
+        set(plan.product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, p.aux.data());
+    }
+    if (p.epilogue == Epilogue::gelu_gradient) {
         set(plan.product, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, p.aux.data());
         set(plan.product, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, p.n);
         set(plan.product, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_DATA_TYPE, cuda_type(p.aux.type()));
@@ -132,15 +141,27 @@ void Gemm::make_plan(const Product& p, Plan& plan, const Key& key) {
     plan.a = layout(p.b.type(), p.k, p.n, p.transpose_b);
     plan.b = layout(p.a.type(), p.m, p.k, p.transpose_a);
     plan.c = layout(p.c.type(), p.m, p.n, Transposed::no);
-    if (const auto known = chosen_.find(key); known != chosen_.end()) {
+    if (const auto known = chosen_.find(key); known != chosen_.end() && works(plan, known->second)) {
         plan.algorithm = known->second;
         plan.timed = true;
-    } else {
-        plan.algorithm = algorithms(plan, key, p, 1).front();
+        return true;
     }
+    const std::vector<cublasLtMatmulAlgo_t> found = algorithms(plan, key, p, 1);
+    if (found.empty())
+        return false;
+    plan.algorithm = found.front();
+    return true;
 }
 
-// What the heuristic names, best guess first.
+// Whether a choice that was read fits this library: a file may say anything.
+bool Gemm::works(const Plan& plan, const cublasLtMatmulAlgo_t& algorithm) const {
+    cublasLtMatmulHeuristicResult_t result{};
+    return cublasLtMatmulAlgoCheck(handle_, plan.product, plan.a, plan.b, plan.c, plan.c, &algorithm,
+                                   &result) == CUBLAS_STATUS_SUCCESS &&
+           result.workspaceSize <= static_cast<std::size_t>(kWorkspaceBytes);
+}
+
+// What the heuristic names, best guess first; nothing if it knows none.
 std::vector<cublasLtMatmulAlgo_t> Gemm::algorithms(const Plan& plan, const Key& key, const Product& p,
                                                    int most) {
     const Preference preference;
@@ -161,11 +182,8 @@ std::vector<cublasLtMatmulAlgo_t> Gemm::algorithms(const Plan& plan, const Key& 
     int count = 0;
     const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
         handle_, plan.product, plan.a, plan.b, plan.c, plan.c, preference.handle, most, found.data(), &count);
-    if (status != CUBLAS_STATUS_SUCCESS || count == 0)
-        throw Error(ErrorCategory::device, "cuBLASLt knows no algorithm for a matrix product",
-                    {concat("[", p.m, ", ", p.k, "] x [", p.k, ", ", p.n, "] of ", name(p.a.type()), " into ",
-                            name(p.c.type())),
-                     concat("cuBLASLt says: ", cublasLtGetStatusString(status))});
+    if (status != CUBLAS_STATUS_SUCCESS)
+        count = 0; // CUBLAS_STATUS_NOT_SUPPORTED, or a type that its epilogue does not take
     std::vector<cublasLtMatmulAlgo_t> result;
     for (int i = 0; i < count; ++i)
         if (found[static_cast<std::size_t>(i)].state == CUBLAS_STATUS_SUCCESS)
@@ -174,9 +192,10 @@ std::vector<cublasLtMatmulAlgo_t> Gemm::algorithms(const Plan& plan, const Key& 
 }
 
 void Gemm::run(const Product& p, const Plan& plan, const cublasLtMatmulAlgo_t& algorithm) {
-    const float alpha = 1;
-    check(cublasLtMatmul(handle_, plan.product, &alpha, p.b.data(), plan.a, p.a.data(), plan.b, &p.beta,
-                         p.c.data(), plan.c, p.c.data(), plan.c, &algorithm,
+    const float alpha = 1, beta = p.addend.defined() ? 1 : p.beta;
+    const Tensor& added = p.addend.defined() ? p.addend : p.c;
+    check(cublasLtMatmul(handle_, plan.product, &alpha, p.b.data(), plan.a, p.a.data(), plan.b, &beta,
+                         added.data(), plan.c, p.c.data(), plan.c, &algorithm,
                          workspace_.reserve(kWorkspaceBytes), static_cast<std::size_t>(kWorkspaceBytes),
                          stream_),
           "matrix product");
@@ -210,38 +229,66 @@ void Gemm::time_algorithms(const Product& p, Plan& plan, const Key& key) {
     }
     plan.algorithm = candidates[best];
     plan.timed = true;
-    chosen_[key] = plan.algorithm;
+    timed_[key] = chosen_[key] = plan.algorithm;
 }
 
 void Gemm::multiply(const Product& p) {
+    if (!try_multiply(p))
+        throw Error(ErrorCategory::device, "cuBLASLt knows no algorithm for a matrix product",
+                    {concat("[", p.m, ", ", p.k, "] x [", p.k, ", ", p.n, "] of ", name(p.a.type()), " into ",
+                            name(p.c.type()))});
+}
+
+bool Gemm::try_multiply(const Product& p) {
     if (p.m == 0 || p.n == 0)
-        return;
+        return true;
     if (p.k == 0)
         throw Error(ErrorCategory::internal, "a matrix product over nothing");
+    TRIREME_ASSERT(p.beta == 0 || !p.addend.defined(), "a product added to two matrices");
     const Key key = key_of(p);
+    if (impossible_.contains(key))
+        return false;
     const auto [at, is_new] = plans_.try_emplace(key);
     Plan& plan = at->second;
-    if (is_new) {
-        try {
-            make_plan(p, plan, key);
-        } catch (const Error&) {
-            plans_.erase(at);
-            throw;
-        }
+    if (is_new && !make_plan(p, plan, key)) {
+        plans_.erase(at);
+        impossible_.insert(key);
+        return false;
     }
     if (p.bias.defined())
         set(plan.product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, p.bias.data());
-    if (p.epilogue != Epilogue::none)
+    if (p.epilogue == Epilogue::row_sums)
+        set(plan.product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, p.aux.data());
+    if (p.epilogue == Epilogue::gelu_gradient)
         set(plan.product, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, p.aux.data());
     if (tuning_ == Tuning::on && !plan.timed)
         time_algorithms(p, plan, key);
     run(p, plan, plan.algorithm);
+    return true;
 }
 
-// A line: the key's numbers, then the algorithm's words in hexadecimal.
+namespace {
+
+// What choices hold for, in one word: "NVIDIA_H200/13.0.2".
+std::string scope() {
+    int device = 0;
+    cudaDeviceProp properties{};
+    check(cudaGetDevice(&device), "look-up of the GPU");
+    check(cudaGetDeviceProperties(&properties, device), "look-up of the GPU");
+    std::string gpu = properties.name;
+    std::ranges::replace(gpu, ' ', '_');
+    const std::size_t version = cublasLtGetVersion();
+    return concat(gpu, "/", version / 10000, ".", version / 100 % 100, ".", version % 100);
+}
+
+} // namespace
+
+// A line: what it holds for, the key's numbers, then the algorithm's words in hexadecimal.
 std::string Gemm::choices() const {
+    const std::string here = scope();
     std::ostringstream text;
-    for (const auto& [key, algorithm] : chosen_) {
+    for (const auto& [key, algorithm] : timed_) {
+        text << here << ' ';
         for (const std::int64_t number : key)
             text << std::dec << number << ' ';
         for (const std::uint64_t word : algorithm.data)
@@ -252,17 +299,23 @@ std::string Gemm::choices() const {
 }
 
 void Gemm::use_choices(std::string_view lines) {
+    const std::string here = scope();
     std::istringstream text{std::string(lines)};
     for (std::string line; std::getline(text, line);) {
         std::istringstream words(line);
+        std::string holds_for;
         Key key{};
         cublasLtMatmulAlgo_t algorithm{};
+        words >> holds_for;
+        if (holds_for != here)
+            continue;
         for (std::int64_t& number : key)
             words >> std::dec >> number;
         for (std::uint64_t& word : algorithm.data)
             words >> std::hex >> word;
         if (!words)
-            throw Error(ErrorCategory::device, "a line of matrix algorithms cannot be read", {line});
+            throw Error(ErrorCategory::device, "a line of matrix algorithms cannot be read",
+                        {line, "try: remove the file that it comes from; the products are then timed again"});
         chosen_[key] = algorithm;
     }
     plans_.clear(); // made again with these choices

@@ -48,6 +48,10 @@ class CudaOperations final : public Operations {
                                    GradWrite write) override;
     void do_linear_gelu_input_gradient(const Tensor& grad_y, const Tensor& weight, const Tensor& inner,
                                        Tensor grad_inner) override;
+    void do_linear_residual_forward(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                                    const Tensor& residual, Tensor y) override;
+    void do_linear_weight_bias_gradient(const Tensor& x, const Tensor& grad_y, Tensor grad_weight,
+                                        Tensor grad_bias, GradWrite write) override;
     // bias_gradient.cu
     void do_bias_gradient(const Tensor& grad_y, Tensor grad_bias, GradWrite write) override;
     // layer_norm.cu

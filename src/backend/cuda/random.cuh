@@ -30,10 +30,10 @@ struct DeviceDropout {
         key1 = key[1];
     }
 
-    // The four multipliers (0 or factor) of block `block` (channels or keys 4 * block ...) at this row,
-    // position and head.
-    __device__ void multipliers(std::int64_t b, std::uint32_t position, std::uint32_t block,
-                                std::uint32_t head, float (&to)[4]) const {
+    // Which of block `block` (channels or keys 4 * block ...) are kept at this row, position and head: bit i
+    // for its element i.
+    __device__ std::uint32_t kept(std::int64_t b, std::uint32_t position, std::uint32_t block,
+                                  std::uint32_t head) const {
         const std::uint64_t sample = first_sample + static_cast<std::uint64_t>(b);
         std::uint32_t c0 = block, c1 = position, c2 = counter2 | head,
                       c3 = static_cast<std::uint32_t>(sample);
@@ -49,10 +49,17 @@ struct DeviceDropout {
             k0 += 0x9E3779B9u;
             k1 += 0xBB67AE85u;
         }
-        to[0] = c0 < threshold ? factor : 0;
-        to[1] = c1 < threshold ? factor : 0;
-        to[2] = c2 < threshold ? factor : 0;
-        to[3] = c3 < threshold ? factor : 0;
+        return (c0 < threshold ? 1u : 0u) | (c1 < threshold ? 2u : 0u) | (c2 < threshold ? 4u : 0u) |
+               (c3 < threshold ? 8u : 0u);
+    }
+
+    // Their multipliers (0 or factor).
+    __device__ void multipliers(std::int64_t b, std::uint32_t position, std::uint32_t block,
+                                std::uint32_t head, float (&to)[4]) const {
+        const std::uint32_t bits = kept(b, position, block, head);
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+            to[i] = bits >> i & 1 ? factor : 0;
     }
 };
 

@@ -128,6 +128,47 @@ TYPED_TEST(Linear, BiasGradientSumsColumns) {
     }
 }
 
+TYPED_TEST(Linear, TheResidualIsAddedBehindTheProduct) {
+    using T = TypeParam;
+    for (const auto [n, in, out] : kSizes) {
+        auto x = random_array<T>(Shape{n, in}, 13), weight = random_array<T>(Shape{out, in}, 14),
+             bias = random_array<T>(Shape{out}, 15), residual = random_array<T>(Shape{n, out}, 16);
+        for (const bool with_bias : {false, true}) {
+            const auto got = on_all_threads([&](backend::Operations& ops) {
+                Array<T> y(Shape{n, out}, std::numeric_limits<T>::quiet_NaN());
+                ops.linear_residual_forward(x.tensor(), weight.tensor(), with_bias ? bias.tensor() : Tensor{},
+                                            residual.tensor(), y.tensor());
+                return y.values;
+            });
+            const auto carried = element(residual, out);
+            expect_product(got, n, out, in, element(x, in), transposed(weight, in),
+                           [&](std::int64_t i, std::int64_t j) {
+                               return static_cast<long double>(carried(i, j)) +
+                                      (with_bias ? bias.values[static_cast<std::size_t>(j)] : T{0});
+                           });
+        }
+    }
+}
+
+TYPED_TEST(Linear, WeightAndBiasGradientAreThoseOfTheTwo) {
+    using T = TypeParam;
+    for (const auto [n, in, out] : kSizes) {
+        auto x = random_array<T>(Shape{n, in}, 17), grad_y = random_array<T>(Shape{n, out}, 18);
+        for (const GradWrite write : {GradWrite::overwrite, GradWrite::accumulate}) {
+            auto weight = random_array<T>(Shape{out, in}, 19), bias = random_array<T>(Shape{out}, 20);
+            auto weight_alone = weight, bias_alone = bias;
+            const auto backend = backend::make_cpu_backend(2);
+            backend->compute().linear_weight_bias_gradient(x.tensor(), grad_y.tensor(), weight.tensor(),
+                                                           bias.tensor(), write);
+            backend->compute().linear_weight_gradient(x.tensor(), grad_y.tensor(), weight_alone.tensor(),
+                                                      write);
+            backend->compute().bias_gradient(grad_y.tensor(), bias_alone.tensor(), write);
+            EXPECT_EQ(weight.values, weight_alone.values);
+            EXPECT_EQ(bias.values, bias_alone.values);
+        }
+    }
+}
+
 TYPED_TEST(Linear, LeadingAxesCountAsRowsAndNanSpreadsAlongItsRow) {
     using T = TypeParam;
     auto x = random_array<T>(Shape{3, 2, 4}, 11), weight = random_array<T>(Shape{5, 4}, 12);

@@ -1,0 +1,43 @@
+#!/bin/bash
+# Training on one GPU from outside: against CPU ranks, over a checkpoint that goes from one kind of device to the other, and
+# the same bits after a resume.
+# shellcheck source=tests/support/program_test.sh
+. tests/support/program_test.sh
+s=$scratch
+run_trireme 1 "${tiny[@]}" --device cuda --params-dtype fp32 --train-iters 1 --save "$s/probe"
+if [[ $status == 2 || $status == 6 ]]; then
+    echo "ok training on a GPU # SKIP needs gpu: ${errors%%$'\n'*}"
+    exit 0
+fi
+
+# Checkpoints cross over. fp32 on both: products sum in another order, and steps add it up: 1e-4, five times what was seen.
+short=("${tiny[@]}" --params-dtype fp32 --train-iters 12 --save-interval 6 --eval-interval 12)
+run_well "fp32 on a CPU" 1 "${short[@]}" --save "$s/cpu"
+run_well "fp32 on a GPU" 1 "${short[@]}" --device cuda --save "$s/gpu"
+check_close "the same losses" "$(losses "$s/gpu/metrics.jsonl")" "$(losses "$s/cpu/metrics.jsonl")" 1e-4 12
+for way in "cpu cuda" "gpu cpu"; do
+    read -r from to <<<"$way"
+    cp -r "$s/$from" "$s/back" && rm -r "$s/back/iter_0000012" && echo 6 >"$s/back/latest_checkpointed_iteration.txt"
+    run_well "resumed on $to" 1 "${short[@]}" --device "$to" --load "$s/back" --save "$s/to_$to"
+    check_close "from $from to $to: the same losses" "$(losses "$s/to_$to/metrics.jsonl")" \
+        "$(losses "$s/cpu/metrics.jsonl" 7)" 1e-4 6
+    rm -r "$s/back"
+done
+
+# bf16 with fp32 master weights, hidden 256, 50 steps: within 0.5 % of fp32 on the CPU.
+model=("${tiny[@]}" --hidden-size 256 --num-attention-heads 4 --train-iters 50 --eval-interval 50)
+run_well "hidden 256 in fp32 on a CPU" 1 "${model[@]}" --params-dtype fp32 --save "$s/wide_cpu"
+run_well "hidden 256 in bf16 on a GPU" 1 "${model[@]}" --params-dtype bf16 --device cuda --save-interval 25 --save "$s/wide"
+check_close "losses within 0.5 %" "$(losses "$s/wide/metrics.jsonl" | cut -d ' ' -f 1,2)" \
+    "$(losses "$s/wide_cpu/metrics.jsonl" | cut -d ' ' -f 1,2)" 5e-3 50
+
+# A resume has the bits of the run that was never stopped, and so has a second run that knows its algorithms.
+cp -r "$s/wide" "$s/resumed" && rm -r "$s/resumed/iter_0000050" "$s/resumed/metrics.jsonl"
+echo 25 >"$s/resumed/latest_checkpointed_iteration.txt"
+run_well "bf16 resumed" 1 "${model[@]}" --params-dtype bf16 --device cuda --load "$s/resumed" --save "$s/resumed"
+check_contains "with the algorithms of its start" "$output" "all algorithms known from $s/resumed"
+check_same_bits "the same bits after resuming" "$(losses "$s/resumed/metrics.jsonl")" \
+    "$(losses "$s/wide/metrics.jsonl" 26)" 25
+mkdir "$s/again" && cp "$s/wide/matrix_algorithms.txt" "$s/again/"
+run_well "bf16 again" 1 "${model[@]}" --params-dtype bf16 --device cuda --save "$s/again"
+check_same_bits "the same bits again" "$(losses "$s/again/metrics.jsonl")" "$(losses "$s/wide/metrics.jsonl")" 50
