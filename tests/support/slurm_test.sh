@@ -36,12 +36,10 @@ finished() {
     wait_for 240 in_state "$1" "$over" || echo -n "not finished: "
     echo "$(field "$1" JobState) $(field "$1" ExitCode)"
 }
-# restart JOB: once it is queued again, starts it without Slurm's wait of two minutes. (Sooner than two seconds after
-# it was queued its credential is revoked and it fails.)
-restart() {
-    wait_for 120 in_state "$1" PENDING || return 1
-    sleep 3
-    scontrol update jobid="$1" StartTime=now
-}
+# queued_again JOB: waits for it; prints how often that was so far.
+queued_again() { wait_for 120 in_state "$1" PENDING && field "$1" Restarts; }
+# restart JOB: starts a job that queued itself again without Slurm's wait of two minutes. (Sooner than two seconds after it
+# was queued its credential is revoked and it fails.)
+restart() { sleep 3 && scontrol update jobid="$1" StartTime=now; }
 # reaches FILE ITERATION: whether a metrics.jsonl holds that iteration.
 reaches() { [[ -n $(losses "$1" "$2" "$2" 2>/dev/null) ]]; }

@@ -26,9 +26,10 @@ EngineSetup setup_of(std::vector<std::string> arguments, std::int64_t vocabulary
     return engine_setup(resolved, vocabulary, Purpose::train);
 }
 
-// A file holds a whole run but for data and tokenizer, so these are all that is added.
+// A file holds a whole run but for data, tokenizer and the directory of the run, so these are all that is
+// added.
 EngineSetup file_setup(const std::string& file, std::int64_t vocabulary, std::int64_t ranks) {
-    return setup_of({"--config", kDirectory + file}, vocabulary, ranks);
+    return setup_of({"--config", kDirectory + file, "--save", "run"}, vocabulary, ranks);
 }
 
 struct Published {
