@@ -19,14 +19,15 @@ class Builder {
           residual_std_(config.init_std / std::sqrt(2.0 * static_cast<double>(config.layers))),
           padded_vocabulary_(padded_vocabulary(config, tensor_size)) {}
 
-    std::vector<Parameter> build() {
+    std::vector<Parameter> build(std::span<const topology::Interval> layers) {
         const bool tied = config_.output_layer == OutputLayer::tied;
         vocabulary_matrix("embedding.word.weight", tied ? Owner::tied : Owner::embedding);
         if (config_.positions == Positions::learned)
             matrix("embedding.position.weight", Owner::embedding, {config_.max_positions, config_.hidden},
                    kReplicated, config_.init_std);
-        for (std::int64_t layer = 0; layer < config_.layers; ++layer)
-            add_layer(layer);
+        for (const topology::Interval& run : layers)
+            for (std::int64_t layer = run.begin; layer < run.end; ++layer)
+                add_layer(layer);
         norm("final_norm", Owner::head);
         if (!tied)
             vocabulary_matrix("output.weight", Owner::head);
@@ -149,7 +150,13 @@ std::int64_t Parameter::elements() const {
 }
 
 std::vector<Parameter> make_catalogue(const ModelConfig& config, int tensor_size) {
-    return Builder(config, tensor_size).build();
+    const topology::Interval all{0, config.layers};
+    return make_catalogue(config, tensor_size, {&all, 1});
+}
+
+std::vector<Parameter> make_catalogue(const ModelConfig& config, int tensor_size,
+                                      std::span<const topology::Interval> layers) {
+    return Builder(config, tensor_size).build(layers);
 }
 
 Shard shard(const Parameter& parameter, int tensor_size, int tensor_rank) {

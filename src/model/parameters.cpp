@@ -67,7 +67,10 @@ Parameters::Parameters(const ParameterSetup& setup, memory::Plan& plan) : setup_
 }
 
 void Parameters::choose_held() {
-    for (catalogue::Parameter& parameter : catalogue::make_catalogue(setup_.config, setup_.grid.tensor)) {
+    const std::vector<topology::Interval>& here =
+        setup_.placement.layers[static_cast<std::size_t>(setup_.at.pipeline)];
+    for (catalogue::Parameter& parameter :
+         catalogue::make_catalogue(setup_.config, setup_.grid.tensor, here)) {
         if (!holding_chunk(setup_, parameter))
             continue;
         HeldParameter held;

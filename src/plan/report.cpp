@@ -201,10 +201,8 @@ std::string describe_time(const RunSetup& setup, const Machine& machine, const P
     std::string text = screen_row(
         "time",
         concat(
-            show_duration(prediction.seconds).ends_with(" s") ? concat(fixed(prediction.seconds, 3), " s")
-                                                              : show_duration(prediction.seconds),
-            " a step of ", setup.global_batch, " x ", setup.model.sequence, " tokens on ", machine.name,
-            ", predicted: ",
+            fixed(prediction.seconds, prediction.seconds < 10 ? 3 : 1), " s a step of ", setup.global_batch,
+            " x ", setup.model.sequence, " tokens on ", machine.name, ", predicted: ",
             fixed(prediction.tokens_per_second_per_gpu, prediction.tokens_per_second_per_gpu < 1000 ? 1 : 0),
             " tokens/s a GPU, ", show_count(prediction.tokens_per_second_per_gpu * gpus), " in all"));
     text += screen_row(

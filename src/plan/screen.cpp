@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdio>
+#include <set>
 
 #include "trireme/base/error.hpp"
 #include "trireme/base/sizes.hpp"
@@ -69,7 +70,14 @@ std::string layout_words(const RunSetup& setup, const topology::Schedule& schedu
 
 std::string model_row(const RunSetup& setup, const topology::Placement& placement) {
     std::string layers;
-    if (setup.grid.pipeline > 1) {
+    const int pieces = placement.stages() * placement.chunks();
+    std::set<std::int64_t> sizes;
+    for (const std::vector<topology::Interval>& stage : placement.layers)
+        for (const topology::Interval& chunk : stage)
+            sizes.insert(chunk.size());
+    if (pieces > 4 && sizes.size() == 1) {
+        layers = concat(" (", pieces, " x ", *sizes.begin(), ")");
+    } else if (setup.grid.pipeline > 1) {
         for (const std::vector<topology::Interval>& stage : placement.layers)
             for (const topology::Interval& chunk : stage)
                 layers += concat(layers.empty() ? " (" : " + ", chunk.size());

@@ -171,8 +171,9 @@ class Looker {
         look.bytes = 0;
         for (const int stage :
              std::set<int>{0, std::min(1, setup.grid.pipeline - 1), setup.grid.pipeline - 1})
-            look.bytes =
-                std::max(look.bytes, declare_stage(setup, stage, {backend::Device::cuda, 1}, schedule).total);
+            if (look.bytes <= room())
+                look.bytes = std::max(
+                    look.bytes, declare_stage(setup, stage, {backend::Device::cuda, 1}, schedule).total);
         return look.bytes;
     }
     bool fits(std::size_t i) { return bytes(i) <= room(); }
@@ -252,8 +253,7 @@ void explain(SearchResult& result, Looker& looker, const std::string& name,
             result.reasons.push_back(concat(name, " ", choice, ": ", text));
     }
     if (!too_large.empty())
-        result.reasons.push_back(
-            concat(name, " ", too_large, ": the fastest need more memory than there is"));
+        result.reasons.push_back(concat(name, " ", too_large, ": none of the fastest ten fits"));
 }
 
 } // namespace

@@ -22,8 +22,7 @@ printf '%s\n' '# half an H100' 'gpus_per_node = 8' 'memory_gib = 40' 'allowance_
     'matmul_tflops = 350' 'matmul_fp32_tflops = 30' 'attention_forward_tflops = 450' 'attention_gradient_tflops = 350' \
     'attention_half_length = 700' 'attention_half_head = 39' 'memory_gb_per_s = 1500' 'kernel_us = 3' \
     'nvlink_gb_per_s = 200' 'nvlink_us = 25' 'network_gb_per_s = 20' 'network_us = 40' >"$s/half.cfg"
-run_well "search" 1 plan --config job_templates/configs/gpt-7b.cfg --bf16 --global-batch-size 64 --search 16 \
-    --gradient-accumulation-steps 4 --machine "$s/half.cfg"
+run_well "search" 1 plan --config job_templates/configs/gpt-7b.cfg --bf16 --search 16 --machine "$s/half.cfg"
 check_contains "ranks layouts" "$output" "TP   PP   DP chunks"
 check_contains "and says why others lose" "$output" "% slower"
 check_equal "TP stays inside a node" "$(grep -cE '^ +(16) +[0-9]+ +[0-9]+ ' <<<"$output")" 0
@@ -40,5 +39,7 @@ check_refused "a world that the layout does not divide" 1 2 "12 ranks do not fit
 check_refused "a search without a machine" 1 2 "depend on the machine" "--machine h100" "${seven[@]}" --search 8
 check_refused "an unknown vocabulary" 1 2 "size of the vocabulary is not known" "--vocab-size N" plan --config \
     job_templates/configs/llama3-8b.cfg --tokenizer-type HFTokenizerFile
-check_refused "a chart that cannot be written" 1 74 "nowhere/x.svg" "" "${seven[@]}" --draw "$s/nowhere/x.svg"
+run_trireme 1 "${seven[@]}" --draw "$s/nowhere/x.svg"
+check_equal "a chart that cannot be written" "$status" 74
+check_contains "names its file" "$errors" "nowhere/x.svg: No such file or directory"
 check_refused "an option of plan elsewhere" 1 2 "--search is an option of trireme plan, not of pretrain" "" pretrain --search 8

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -47,6 +48,9 @@ struct Shard {
 
 // In model order: embeddings, layers, final norm. The order and the names do not depend on the layout.
 std::vector<Parameter> make_catalogue(const ModelConfig& config, int tensor_size);
+// With the layers of these intervals, in ascending order, alone: what a stage of a deep model looks at.
+std::vector<Parameter> make_catalogue(const ModelConfig& config, int tensor_size,
+                                      std::span<const topology::Interval> layers);
 
 Shard shard(const Parameter& parameter, int tensor_size, int tensor_rank);
 
