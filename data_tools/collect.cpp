@@ -136,6 +136,7 @@ int collect(const Arguments& arguments) {
     for (const std::string& root : (*given)["input"].as<std::vector<std::string>>())
         for (fs::path& path : files_below(root))
             files.push_back(std::move(path));
+    remove_unfinished((*given)["output"].as<std::string>());
     OutputFile output((*given)["output"].as<std::string>());
     ProgressLine line;
     std::string content, record;

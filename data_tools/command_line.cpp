@@ -1,11 +1,13 @@
 // Shared by the sub-commands: strict parsing, the tokenizer options, the progress line.
 #include <algorithm>
+#include <filesystem>
 #include <initializer_list>
 #include <iostream>
 #include <string_view>
 
 #include "commands.hpp"
 #include "trireme/base/error.hpp"
+#include "trireme/base/output_file.hpp"
 
 namespace trireme::data_tools {
 
@@ -35,6 +37,13 @@ std::optional<po::variables_map> parse_arguments(const Arguments& arguments, con
                     {concat("usage: trireme-data ", usage), "try: --help"});
     }
     return given;
+}
+
+void remove_unfinished(const std::string& start) {
+    const std::vector<std::filesystem::path> removed = remove_stale_temporaries(start);
+    if (!removed.empty())
+        std::cerr << "removed " << removed.size() << " unfinished file" << (removed.size() == 1 ? "" : "s")
+                  << " of killed runs, the first is " << removed.front().string() << "\n";
 }
 
 void add_tokenizer_options(po::options_description& options) {

@@ -31,6 +31,10 @@ parse_arguments(const Arguments& arguments, const std::string& usage,
                 const boost::program_options::options_description& options,
                 const std::string& positional = {});
 
+// Removes the unfinished files that killed runs on this host have left of the outputs whose paths begin with
+// `start`, and says so.
+void remove_unfinished(const std::string& start);
+
 // --tokenizer-type and what it is made from, --allow-special.
 void add_tokenizer_options(boost::program_options::options_description& options);
 bool names_tokenizer(const boost::program_options::variables_map& given);

@@ -27,6 +27,7 @@ int merge(const Arguments& arguments) {
     for (const std::string& input : inputs)
         if (std::filesystem::equivalent(input + ".bin", output + ".bin", ignored))
             throw Error(ErrorCategory::usage, concat("--output-prefix ", output, " is one of the inputs"));
+    remove_unfinished(output);
     {
         ProgressLine line;
         data::merge_documents(inputs, output, [&](std::int64_t tokens) {

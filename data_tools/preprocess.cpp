@@ -61,6 +61,9 @@ int preprocess(const Arguments& arguments) {
         throw Error(ErrorCategory::usage, concat("--json-keys names ", *twice, " twice"));
     const std::unique_ptr<data::Tokenizer> tokenizer = make_tokenizer(*given);
 
+    for (const std::string& key : job.json_keys)
+        remove_unfinished(concat(job.output_prefix, "_", key, "_document"));
+
     data::PreprocessResult result;
     double seconds = 0;
     {

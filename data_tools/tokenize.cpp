@@ -17,6 +17,9 @@ static void for_each_input_line(Use use) {
     data::LineBlock block;
     while (source.next_lines(block)) {
         std::int64_t number = block.first_line;
+        if (block.too_long)
+            throw Error(ErrorCategory::data,
+                        concat("standard input:", number, ": ", data::describe_too_long()));
         for (std::string_view rest = block.text; !rest.empty(); ++number) {
             const std::size_t end = rest.find('\n');
             std::string_view line = rest.substr(0, end);

@@ -60,6 +60,8 @@ int train_bpe(const Arguments& arguments) {
         });
         seconds = line.seconds();
     }
+    for (const char* option : {"vocab-file", "merge-file"})
+        remove_unfinished((*given)[option].as<std::string>());
     publish_file((*given)["vocab-file"].as<std::string>(), trained.vocab_json());
     publish_file((*given)["merge-file"].as<std::string>(), trained.merges_txt());
     std::cout << "vocabulary of " << trained.tokens.size() + 1 << " tokens from " << counted.documents

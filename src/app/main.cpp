@@ -12,6 +12,7 @@
 #include "trireme/checkpoint/checkpoint.hpp"
 #include "trireme/comm/phase.hpp"
 #include "trireme/comm/runtime.hpp"
+#include "trireme/data/tokenizer.hpp"
 #include "trireme/options/parse.hpp"
 #include "trireme/options/resolve.hpp"
 #include "trireme/train/generate.hpp"
@@ -33,7 +34,8 @@ std::string info() {
     const BuildInfo& build = build_info();
     return concat("trireme   ", build.version, " (", build.commit, ")\n", "compiler  ", build.compiler, "\n",
                   "flags     ", build.flags, "\n", "devices   ", backend::has_cuda() ? "cpu, cuda" : "cpu",
-                  "\n");
+                  "\n", "unicode   ", data::unicode_version(),
+                  " (letters, numbers and spaces of the tokenizers)\n");
 }
 
 // The options of the checkpoint that --load names: evaluate and generate take the model's shape from there.

@@ -113,6 +113,19 @@ void OutputFile::write_at(std::int64_t offset, std::span<const std::byte> bytes)
         fail("write");
 }
 
+void OutputFile::cut_back(std::int64_t bytes) {
+    TRIREME_ASSERT(bytes >= 0 && bytes <= this->bytes(), path_.string(), " has ", this->bytes(),
+                   " bytes, not ", bytes);
+    if (bytes >= written_bytes_) {
+        buffer_.resize(static_cast<std::size_t>(bytes - written_bytes_));
+        return;
+    }
+    buffer_.clear();
+    if (::ftruncate(descriptor_, bytes) != 0)
+        fail("write");
+    written_bytes_ = bytes;
+}
+
 void OutputFile::read_at(std::int64_t offset, std::span<std::byte> bytes) {
     flush();
     while (!bytes.empty()) {

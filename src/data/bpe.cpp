@@ -1,9 +1,8 @@
-// The two ways to merge; both give what a search for the lowest (rank, position) gives at every step.
+// Two of the ways to merge; both give what a search for the lowest (rank, position) gives at every step.
 #include "data/bpe.hpp"
 
 #include <algorithm>
 #include <bit>
-#include <functional>
 #include <limits>
 #include <utility>
 
@@ -60,12 +59,12 @@ BytePairEncoder::BytePairEncoder(const std::array<std::int32_t, 256>& byte_ids, 
             byte_pair_rank_[left * 256 + right] = table_.rank(byte_ids_[left], byte_ids_[right]);
 }
 
-void BytePairEncoder::encode(std::string_view piece, BpeWorkspace& workspace,
-                             std::vector<std::int32_t>& ids) const {
+void BytePairEncoder::encode(std::string_view piece, BpeWorkspace& workspace, std::vector<std::int32_t>& ids,
+                             const IdSink& sink) const {
     if (piece.size() <= kLongestScanned)
         encode_by_scan(piece, ids);
     else
-        encode_by_buckets(piece, workspace, ids);
+        encode_by_windows(piece, workspace, ids, sink);
 }
 
 void BytePairEncoder::encode_by_scan(std::string_view piece, std::vector<std::int32_t>& ids) const {
@@ -100,30 +99,34 @@ void BytePairEncoder::encode_by_scan(std::string_view piece, std::vector<std::in
     ids.insert(ids.end(), id.begin(), id.begin() + static_cast<std::ptrdiff_t>(count));
 }
 
-void BytePairEncoder::encode_by_buckets(std::string_view piece, BpeWorkspace& workspace,
-                                        std::vector<std::int32_t>& ids) const {
-    TRIREME_ASSERT(piece.size() < std::numeric_limits<std::uint32_t>::max(), "a word of ", piece.size(),
-                   " bytes");
+void BytePairEncoder::encode_by_lists(std::string_view piece, BpeWorkspace& workspace,
+                                      std::vector<std::int32_t>& ids) const {
+    TRIREME_ASSERT(piece.size() < BpeWorkspace::kNoEntry, "a window of ", piece.size(), " bytes");
     const std::uint32_t size = static_cast<std::uint32_t>(piece.size());
     std::vector<std::int32_t>& id = workspace.id;
     std::vector<std::uint32_t>& begin = workspace.begin;
     std::vector<std::uint32_t>& rank = workspace.rank;
-    std::vector<std::uint32_t>& open_ranks = workspace.open_ranks;
+    std::vector<BpeWorkspace::Entry>& entries = workspace.entries;
+    std::vector<std::uint32_t>& positions = workspace.positions;
+    LowestRank& open_ranks = workspace.open_ranks;
     id.resize(size);
     begin.resize(size);
     rank.resize(size);
-    workspace.bucket.resize(table_.merges().size());
+    entries.clear();
+    if (workspace.last.size() != table_.merges().size()) {
+        workspace.last.assign(table_.merges().size(), BpeWorkspace::kNoEntry);
+        open_ranks = LowestRank(table_.merges().size());
+    }
 
     const auto put = [&](std::uint32_t position, std::uint32_t its_rank) {
         rank[position] = its_rank;
         if (its_rank == MergeTable::kNone)
             return;
-        std::vector<std::uint32_t>& bucket = workspace.bucket[its_rank];
-        if (bucket.empty()) {
-            open_ranks.push_back(its_rank);
-            std::push_heap(open_ranks.begin(), open_ranks.end(), std::greater<>());
-        }
-        bucket.push_back(position);
+        std::uint32_t& last = workspace.last[its_rank];
+        if (last == BpeWorkspace::kNoEntry)
+            open_ranks.add(its_rank);
+        entries.push_back({position, last});
+        last = static_cast<std::uint32_t>(entries.size() - 1);
     };
     const auto token_end = [&](std::uint32_t position) {
         return position + token_bytes_[static_cast<std::size_t>(id[position])];
@@ -133,23 +136,26 @@ void BytePairEncoder::encode_by_buckets(std::string_view piece, BpeWorkspace& wo
         id[index] = byte_ids_[static_cast<unsigned char>(piece[index])];
         begin[index] = index;
     }
-    for (std::uint32_t index = 0; index + 1 < size; ++index)
-        put(index, table_.rank(id[index], id[index + 1]));
     if (size > 0)
         rank[size - 1] = MergeTable::kNone;
+    for (std::uint32_t index = size; index-- > 1;) // from the right: a list gives what came last first
+        put(index - 1, byte_pair_rank_[static_cast<unsigned char>(piece[index - 1]) * 256u +
+                                       static_cast<unsigned char>(piece[index])]);
 
-    std::vector<std::uint32_t> positions;
     while (!open_ranks.empty()) {
-        const std::uint32_t lowest = open_ranks.front();
-        std::pop_heap(open_ranks.begin(), open_ranks.end(), std::greater<>());
-        open_ranks.pop_back();
+        const std::uint32_t lowest = open_ranks.lowest();
+        open_ranks.remove(lowest);
         positions.clear();
-        positions.swap(workspace.bucket[lowest]);
+        for (std::uint32_t entry = std::exchange(workspace.last[lowest], BpeWorkspace::kNoEntry);
+             entry != BpeWorkspace::kNoEntry; entry = entries[entry].next)
+            positions.push_back(entries[entry].position);
+        if (positions.front() > positions.back())
+            std::reverse(positions.begin(), positions.end());
         if (!std::is_sorted(positions.begin(), positions.end()))
             std::sort(positions.begin(), positions.end());
         for (std::size_t index = 0; index < positions.size(); ++index) {
             // A lower rank can come up only where two merges make the same token: then it goes first.
-            if (!open_ranks.empty() && open_ranks.front() < lowest) {
+            if (!open_ranks.empty() && open_ranks.lowest() < lowest) {
                 for (; index < positions.size(); ++index)
                     if (rank[positions[index]] == lowest)
                         put(positions[index], lowest);
@@ -170,11 +176,6 @@ void BytePairEncoder::encode_by_buckets(std::string_view piece, BpeWorkspace& wo
             }
             if (end < size)
                 put(left, table_.rank(id[left], id[end]));
-        }
-        // Give the bucket its storage back, unless it has been filled again meanwhile.
-        if (workspace.bucket[lowest].empty() && positions.capacity() <= 4096) {
-            positions.clear();
-            workspace.bucket[lowest].swap(positions);
         }
     }
     for (std::uint32_t position = 0; position < size; position = token_end(position))

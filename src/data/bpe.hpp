@@ -1,13 +1,18 @@
 // Byte-pair encoding of one piece of text: again and again the pair of neighbours with the lowest rank
 // becomes one token, the leftmost first where several have it. Short pieces are scanned for the lowest rank;
-// long ones keep the positions of each rank in a bucket, so that the time grows with the length and not with
-// its square.
+// longer ones keep the positions of each rank in a list, so that the time grows with the length and not with
+// its square; still longer ones go through windows (bpe_windows.cpp), so that memory does not grow at all.
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string_view>
 #include <vector>
+
+#include "data/lowest_rank.hpp"
+#include "trireme/data/tokenizer.hpp"
 
 namespace trireme::data {
 
@@ -60,11 +65,18 @@ class MergeTable {
 
 // Buffers that encode() reuses; one for each thread.
 struct BpeWorkspace {
-    std::vector<std::int32_t> id;                   // of the token that begins at a byte
-    std::vector<std::uint32_t> begin;               // of the token that ends at a byte (inclusive)
-    std::vector<std::uint32_t> rank;                // of the pair whose left token begins at a byte
-    std::vector<std::vector<std::uint32_t>> bucket; // positions, by rank
-    std::vector<std::uint32_t> open_ranks; // a heap of the ranks whose bucket is not empty, lowest on top
+    static constexpr std::uint32_t kNoEntry = 0xFFFFFFFFu;
+    struct Entry {
+        std::uint32_t position, next; // the entry that was put into the same list before, or kNoEntry
+    };
+    std::vector<std::int32_t> id;         // of the token that begins at a byte
+    std::vector<std::uint32_t> begin;     // of the token that ends at a byte (inclusive)
+    std::vector<std::uint32_t> rank;      // of the pair whose left token begins at a byte
+    std::vector<Entry> entries;           // of all lists: positions that have, or had, a rank
+    std::vector<std::uint32_t> last;      // entry, by rank
+    LowestRank open_ranks;                // those whose list is not empty
+    std::vector<std::uint32_t> positions; // of the list that is being worked on
+    std::vector<std::int32_t> window;     // ids
 };
 
 class BytePairEncoder {
@@ -72,17 +84,27 @@ class BytePairEncoder {
     // byte_ids: the token of each byte. Every merge's parts must be bytes or results of merges.
     BytePairEncoder(const std::array<std::int32_t, 256>& byte_ids, std::vector<Merge> merges);
 
-    // Appends the tokens of a piece, which has less than 2^32 bytes.
-    void encode(std::string_view piece, BpeWorkspace& workspace, std::vector<std::int32_t>& ids) const;
+    // Appends the tokens of a piece. Where there is a sink, it may get those before them, too, and some of
+    // these.
+    void encode(std::string_view piece, BpeWorkspace& workspace, std::vector<std::int32_t>& ids,
+                const IdSink& sink) const;
     std::int32_t byte_id(unsigned char byte) const { return byte_ids_[byte]; }
 
-    // Longer pieces go through the buckets; public for the test that compares both ways.
+    // The three ways, public for the tests that compare them.
     static constexpr std::size_t kLongestScanned = 40;
     void encode_by_scan(std::string_view piece, std::vector<std::int32_t>& ids) const;
-    void encode_by_buckets(std::string_view piece, BpeWorkspace& workspace,
-                           std::vector<std::int32_t>& ids) const;
+    // A piece of less than 2^32 bytes.
+    void encode_by_lists(std::string_view piece, BpeWorkspace& workspace,
+                         std::vector<std::int32_t>& ids) const;
+    static constexpr std::size_t kWindowBytes = std::size_t{1} << 15;
+    static constexpr std::size_t kSharedTokens = 8; // of two windows, at first
+    void encode_by_windows(std::string_view piece, BpeWorkspace& workspace, std::vector<std::int32_t>& ids,
+                           const IdSink& sink, std::size_t window_bytes = kWindowBytes,
+                           std::size_t shared_tokens = kSharedTokens) const;
 
   private:
+    std::size_t bytes_of(std::int32_t id) const { return token_bytes_[static_cast<std::size_t>(id)]; }
+
     std::array<std::int32_t, 256> byte_ids_;
     MergeTable table_;
     std::vector<std::uint32_t> token_bytes_;    // length, by token

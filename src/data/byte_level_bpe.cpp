@@ -42,12 +42,13 @@ class ByteLevelBpe final : public Tokenizer {
         return std::make_unique<Scratch>(this);
     }
 
-    void encode(std::string_view text, TokenizerScratch& any_scratch,
-                std::vector<std::int32_t>& ids) const override {
+    using Tokenizer::encode;
+    void encode(std::string_view text, TokenizerScratch& any_scratch, std::vector<std::int32_t>& ids,
+                const IdSink& sink) const override {
         Scratch* scratch = dynamic_cast<Scratch*>(&any_scratch);
         TRIREME_ASSERT(scratch != nullptr && scratch->owner == this, "the scratch of another tokenizer");
         special_.split(
-            text, [&](std::string_view between) { encode_text(between, *scratch, ids); },
+            text, [&](std::string_view between) { encode_text(between, *scratch, ids, sink); },
             [&](std::int32_t id) { ids.push_back(id); });
     }
 
@@ -68,6 +69,8 @@ class ByteLevelBpe final : public Tokenizer {
     std::uint64_t fingerprint() const override { return fingerprint_; }
 
   private:
+    static constexpr std::size_t kMostIdsKept = std::size_t{1} << 18;
+
     struct Scratch final : TokenizerScratch {
         explicit Scratch(const ByteLevelBpe* its_owner) : owner(its_owner) {}
         const ByteLevelBpe* owner;
@@ -75,9 +78,14 @@ class ByteLevelBpe final : public Tokenizer {
         WidePieceCache wide_cache;
         BpeWorkspace workspace;
         std::string normal;
+        void shrink() override {
+            workspace = BpeWorkspace();
+            normal = {};
+        }
     };
 
-    void encode_text(std::string_view text, Scratch& scratch, std::vector<std::int32_t>& ids) const {
+    void encode_text(std::string_view text, Scratch& scratch, std::vector<std::int32_t>& ids,
+                     const IdSink& sink) const {
         if (normalization_ == Normalization::nfc && !is_surely_nfc(text)) {
             normalize_nfc(text, scratch.normal);
             text = scratch.normal;
@@ -88,6 +96,10 @@ class ByteLevelBpe final : public Tokenizer {
         const auto hand_over = [&] {
             ids.insert(ids.end(), gathered.begin(), gathered.begin() + static_cast<std::ptrdiff_t>(count));
             count = 0;
+            if (sink && ids.size() >= kMostIdsKept) {
+                sink(ids);
+                ids.clear();
+            }
         };
         const char* const end = text.data() + text.size();
         PreTokenizer pieces(text);
@@ -96,7 +108,7 @@ class ByteLevelBpe final : public Tokenizer {
                 hand_over();
             if (piece.size() > PieceCache::kLongestPiece) {
                 hand_over();
-                encode_rare(piece, scratch, ids);
+                encode_rare(piece, scratch, ids, sink);
                 continue;
             }
             const PieceCache::Key key =
@@ -109,7 +121,7 @@ class ByteLevelBpe final : public Tokenizer {
             }
             hand_over();
             const std::size_t before = ids.size();
-            encode_rare(piece, scratch, ids);
+            encode_rare(piece, scratch, ids, sink);
             if (ids.size() - before > PieceCache::kMostIds)
                 continue;
             PieceCache::Entry entry = {key, {-1, -1, -1, -1}};
@@ -120,9 +132,10 @@ class ByteLevelBpe final : public Tokenizer {
     }
 
     // A piece that is not in the first table.
-    void encode_rare(std::string_view piece, Scratch& scratch, std::vector<std::int32_t>& ids) const {
+    void encode_rare(std::string_view piece, Scratch& scratch, std::vector<std::int32_t>& ids,
+                     const IdSink& sink) const {
         if (piece.size() > WidePieceCache::kLongestPiece)
-            return merge(piece, scratch, ids);
+            return merge(piece, scratch, ids, sink);
         const WidePieceCache::Key key = WidePieceCache::key_of(piece);
         WidePieceCache::Entry& entry = scratch.wide_cache.place_of(key);
         if (entry.key == key) {
@@ -130,7 +143,7 @@ class ByteLevelBpe final : public Tokenizer {
             return;
         }
         const std::size_t before = ids.size();
-        merge(piece, scratch, ids);
+        merge(piece, scratch, ids, sink);
         const std::size_t count = ids.size() - before;
         const bool fits_the_first =
             piece.size() <= PieceCache::kLongestPiece && count <= PieceCache::kMostIds;
@@ -141,13 +154,14 @@ class ByteLevelBpe final : public Tokenizer {
         std::copy_n(ids.begin() + static_cast<std::ptrdiff_t>(before), count, entry.ids.begin());
     }
 
-    void merge(std::string_view piece, Scratch& scratch, std::vector<std::int32_t>& ids) const {
+    void merge(std::string_view piece, Scratch& scratch, std::vector<std::int32_t>& ids,
+               const IdSink& sink) const {
         if (!whole_pieces_.empty())
             if (const auto found = whole_pieces_.find(piece); found != whole_pieces_.end()) {
                 ids.push_back(found->second);
                 return;
             }
-        encoder_.encode(piece, scratch.workspace, ids);
+        encoder_.encode(piece, scratch.workspace, ids, sink);
     }
 
     std::vector<std::string> bytes_of_id_;

@@ -77,8 +77,7 @@ void merge_documents(std::span<const std::string> from, const std::string& to,
     writer.finish();
 }
 
-void shuffle_documents(const std::string& from, const std::string& to, std::uint64_t seed) {
-    const IndexedDataset file(from);
+void shuffle_documents(const IndexedDataset& file, const std::string& to, std::uint64_t seed) {
     file.random_access();
     IndexedDatasetWriter writer(to, file.type() == TokenType::u16 ? TokenType::u16 : TokenType::i32);
     const std::function<void(std::int64_t)> quiet;

@@ -18,6 +18,9 @@ class Counter : public BlockWorker {
 
     void process(InputBlock& block) override {
         counted_ = {};
+        if (block.lines.too_long)
+            throw Error(ErrorCategory::data,
+                        concat(block.input_name, ":", block.lines.first_line, ": ", describe_too_long()));
         std::string& lines = block.lines.text;
         lines.reserve(lines.size() + JsonlReader::kPadding);
         for_each_line(lines, block.lines.first_line, [&](std::string_view line, std::int64_t number) {
@@ -38,6 +41,11 @@ class Counter : public BlockWorker {
         sum_.text_bytes += counted_.text_bytes;
         if (progress_)
             progress_(sum_.text_bytes);
+    }
+
+    void shrink() override {
+        reader_.shrink();
+        counted_ = {};
     }
 
   private:

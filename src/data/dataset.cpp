@@ -136,6 +136,11 @@ SplitInfo Dataset::info(Split split) const {
     return info;
 }
 
+const std::string& Dataset::prefix_of(Split split, std::int64_t sample) const {
+    const Part& part = usable_part(split);
+    return part.members[part.blend ? part.blend->turn(sample).member : 0].file->prefix();
+}
+
 void Dataset::read(Split split, std::int64_t sample, std::span<std::int32_t> tokens) const {
     TRIREME_ASSERT(static_cast<std::int64_t>(tokens.size()) == options_.sequence_length + 1, "room for ",
                    tokens.size(), " tokens");

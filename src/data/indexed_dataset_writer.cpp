@@ -6,7 +6,6 @@
 #include <limits>
 #include <unistd.h>
 #include <utility>
-#include <vector>
 
 #include "data/index_format.hpp"
 #include "trireme/base/error.hpp"
@@ -24,8 +23,7 @@ struct IndexedDatasetWriter::State {
     OutputFile idx;
     std::int64_t documents = 0;
     std::int64_t tokens = 0;
-    std::int64_t open_tokens = 0;      // of the document that is being written
-    std::vector<std::uint16_t> narrow; // ids on their way to .bin
+    std::int64_t open_tokens = 0; // of the document that is being written
 };
 
 IndexedDatasetWriter::IndexedDatasetWriter(const std::string& prefix, TokenType type) {
@@ -53,16 +51,29 @@ void IndexedDatasetWriter::append(std::span<const std::int32_t> ids) {
     if (state_->open_tokens > std::numeric_limits<std::int32_t>::max())
         throw Error(ErrorCategory::data, concat("document ", state_->documents,
                                                 " has 2^31 tokens or more; the format holds less"));
-    if (state_->type == TokenType::u16) {
-        state_->narrow.resize(ids.size());
-        for (std::size_t index = 0; index < ids.size(); ++index) {
-            TRIREME_ASSERT(ids[index] >= 0 && ids[index] <= 0xFFFF, "id ", ids[index], " does not fit u16");
-            state_->narrow[index] = static_cast<std::uint16_t>(ids[index]);
-        }
-        state_->bin.write(std::as_bytes(std::span(state_->narrow)));
-    } else {
+    if (state_->type == TokenType::i32) {
         state_->bin.write(std::as_bytes(ids));
+        return;
     }
+    std::array<std::uint16_t, 8192> narrow;
+    while (!ids.empty()) {
+        const std::size_t count = std::min(ids.size(), narrow.size());
+        for (std::size_t index = 0; index < count; ++index) {
+            TRIREME_ASSERT(ids[index] >= 0 && ids[index] <= 0xFFFF, "id ", ids[index], " does not fit u16");
+            narrow[index] = static_cast<std::uint16_t>(ids[index]);
+        }
+        state_->bin.write(std::as_bytes(std::span(narrow).first(count)));
+        ids = ids.subspan(count);
+    }
+}
+
+std::int64_t IndexedDatasetWriter::open_tokens() const {
+    return state_->open_tokens;
+}
+
+void IndexedDatasetWriter::discard_document() {
+    state_->bin.cut_back(state_->tokens * bytes_per_token(state_->type));
+    state_->open_tokens = 0;
 }
 
 void IndexedDatasetWriter::end_document() {

@@ -46,6 +46,26 @@ bool has_unpaired_surrogate(std::string_view line) {
     return false;
 }
 
+// The parser takes 20 bytes or so for each value, many times what a line of numbers takes itself.
+constexpr std::size_t kLongLine = std::size_t{1} << 20;
+constexpr std::size_t kMostValuesOfLongLine = 1'000'000;
+
+bool has_too_many_values(std::string_view line) {
+    std::size_t marks = 0;
+    for (std::size_t at = 0; at < line.size(); ++at) {
+        const char c = line[at];
+        if (c == '"') { // to the end of the string
+            for (at = line.find_first_of("\"\\", at + 1); at < line.size() && line[at] == '\\';)
+                at = line.find_first_of("\"\\", at + 2);
+            if (at == std::string_view::npos)
+                return false;
+        } else if (c == ',' || c == '[' || c == '{' || c == ':') {
+            ++marks;
+        }
+    }
+    return marks > kMostValuesOfLongLine;
+}
+
 } // namespace
 
 const std::size_t JsonlReader::kPadding = simdjson::SIMDJSON_PADDING;
@@ -62,8 +82,17 @@ JsonlReader::JsonlReader(std::vector<std::string> keys) : state_(std::make_uniqu
 }
 JsonlReader::~JsonlReader() = default;
 
+void JsonlReader::shrink() {
+    state_->parser = simdjson::dom::parser();
+}
+
 std::span<const std::string_view> JsonlReader::read(std::string_view line, std::string& problem) {
     problem.clear();
+    if (line.size() > kLongLine && has_too_many_values(line)) {
+        problem = concat("a line of ", line.size() >> 20, " MiB with more than ", kMostValuesOfLongLine,
+                         " JSON values");
+        return {};
+    }
     simdjson::dom::element root;
     if (const auto error = state_->parser.parse(line.data(), line.size(), false).get(root)) {
         problem = error == simdjson::UTF8_ERROR  ? "invalid UTF-8"

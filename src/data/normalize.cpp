@@ -1,12 +1,16 @@
-// Decompose, order the marks, compose: the steps of the Unicode Standard, Annex 15, on a text in memory.
+// Decompose, order the marks, compose: the steps of the Unicode Standard, Annex 15. A text is worked on in
+// stretches of some thousand characters, so that memory does not grow with it: a character that is no mark
+// and that no composition takes as its second one has nothing to do with what comes before it.
 #include "data/normalize.hpp"
 
 #include <algorithm>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
 #include "data/unicode_table.hpp"
+#include "trireme/base/error.hpp"
 
 namespace trireme::data {
 namespace {
@@ -17,6 +21,9 @@ constexpr std::uint32_t kLeadCount = 19, kVowelCount = 21, kTrailCount = 28;
 constexpr std::uint32_t kSyllableCount = kLeadCount * kVowelCount * kTrailCount;
 constexpr std::uint32_t kInvalidByte = 0x80000000u; // plus the byte
 
+constexpr std::size_t kShortestStretch = 4096;
+constexpr std::size_t kLongestStretch = std::size_t{1} << 22;
+
 struct Marked {
     std::uint32_t code_point;
     std::uint8_t combining;
@@ -25,13 +32,16 @@ struct Marked {
 struct Tables {
     std::unordered_map<std::uint32_t, std::pair<std::uint32_t, std::uint32_t>> decomposition;
     std::unordered_map<std::uint64_t, std::uint32_t> composition;
+    std::unordered_set<std::uint32_t> seconds; // of compositions, Hangul apart
     std::unordered_map<std::uint32_t, std::uint8_t> combining;
 
     Tables() {
         for (const CanonicalMapping& mapping : kCanonicalMappings) {
             decomposition.emplace(mapping.from, std::pair(mapping.first, mapping.second));
-            if (mapping.composes)
+            if (mapping.composes) {
                 composition.emplace((std::uint64_t{mapping.first} << 32) | mapping.second, mapping.from);
+                seconds.insert(mapping.second);
+            }
         }
         for (const CombiningClasses& range : kCombiningClasses)
             for (std::uint32_t code_point = range.begin; code_point <= range.last; ++code_point)
@@ -103,26 +113,12 @@ void compose_all(std::vector<Marked>& stretch) {
     stretch.resize(kept);
 }
 
-} // namespace
-
-bool is_surely_nfc(std::string_view text) {
-    for (const char character : text)
-        if (static_cast<unsigned char>(character) >= 0xCC) // leads U+0300 and above
-            return false;
-    return true;
+bool begins_anew(const Marked& mark) {
+    return mark.combining == 0 && mark.code_point - kVowels >= kVowelCount &&
+           mark.code_point - kTrails >= kTrailCount && !tables().seconds.contains(mark.code_point);
 }
 
-void normalize_nfc(std::string_view text, std::string& normal) {
-    normal.clear();
-    std::vector<Marked> stretch;
-    for (std::size_t at = 0; at < text.size();) {
-        const DecodedCharacter character = decode_utf8(text.substr(at));
-        if (character.code_point > 0x10FFFF)
-            stretch.push_back({kInvalidByte | static_cast<unsigned char>(text[at]), 0});
-        else
-            decompose(character.code_point, stretch);
-        at += character.bytes;
-    }
+void order_marks(std::vector<Marked>& stretch) {
     for (std::size_t begin = 0; begin < stretch.size(); ++begin) {
         if (stretch[begin].combining == 0)
             continue;
@@ -134,6 +130,11 @@ void normalize_nfc(std::string_view text, std::string& normal) {
                          [](const Marked& a, const Marked& b) { return a.combining < b.combining; });
         begin = end - 1;
     }
+}
+
+// Appends the normal form of a stretch, which is used up.
+void finish(std::vector<Marked>& stretch, std::string& normal) {
+    order_marks(stretch);
     compose_all(stretch);
     for (const Marked& mark : stretch) {
         if (mark.code_point >= kInvalidByte)
@@ -141,6 +142,37 @@ void normalize_nfc(std::string_view text, std::string& normal) {
         else
             append_utf8(normal, mark.code_point);
     }
+    stretch.clear();
+}
+
+} // namespace
+
+bool is_surely_nfc(std::string_view text) {
+    for (const char character : text)
+        if (static_cast<unsigned char>(character) >= 0xCC) // leads U+0300 and above
+            return false;
+    return true;
+}
+
+void normalize_nfc(std::string_view text, std::string& normal) {
+    normal.clear();
+    std::vector<Marked> stretch, character;
+    for (std::size_t at = 0; at < text.size();) {
+        const DecodedCharacter decoded = decode_utf8(text.substr(at));
+        character.clear();
+        if (decoded.code_point > 0x10FFFF)
+            character.push_back({kInvalidByte | static_cast<unsigned char>(text[at]), 0});
+        else
+            decompose(decoded.code_point, character);
+        at += decoded.bytes;
+        if (stretch.size() >= kShortestStretch && begins_anew(character.front()))
+            finish(stretch, normal);
+        if (stretch.size() >= kLongestStretch)
+            throw Error(ErrorCategory::data,
+                        concat("a character with more than ", kLongestStretch, " marks"));
+        stretch.insert(stretch.end(), character.begin(), character.end());
+    }
+    finish(stretch, normal);
 }
 
 } // namespace trireme::data

@@ -24,7 +24,8 @@ extern const std::span<const CombiningClasses> kCombiningClasses;
 // Whether all characters are below U+0300, the first that composition can change. Fast.
 bool is_surely_nfc(std::string_view text);
 
-// Bytes that are not valid UTF-8 stay as they are.
+// Bytes that are not valid UTF-8 stay as they are. Throws Error (data) on millions of marks without a
+// character.
 void normalize_nfc(std::string_view text, std::string& normal);
 
 } // namespace trireme::data

@@ -16,7 +16,9 @@ class NullTokenizer final : public Tokenizer {
         return std::make_unique<TokenizerScratch>();
     }
 
-    void encode(std::string_view text, TokenizerScratch&, std::vector<std::int32_t>& ids) const override {
+    using Tokenizer::encode;
+    void encode(std::string_view text, TokenizerScratch&, std::vector<std::int32_t>& ids,
+                const IdSink& sink) const override {
         constexpr std::string_view kSpaces = " \t\r\n\v\f";
         for (std::size_t at = text.find_first_not_of(kSpaces); at < text.size();
              at = text.find_first_not_of(kSpaces, at)) {
@@ -29,6 +31,10 @@ class NullTokenizer final : public Tokenizer {
                                    "\" is no token id: NullTokenizer takes whole numbers ", "from 0 to ",
                                    end_of_document_ - 1, ", separated by spaces"));
             ids.push_back(id);
+            if (sink && ids.size() >= kMostIdsKept) {
+                sink(ids);
+                ids.clear();
+            }
             at += word.size();
         }
     }
@@ -51,6 +57,8 @@ class NullTokenizer final : public Tokenizer {
     }
 
   private:
+    static constexpr std::size_t kMostIdsKept = std::size_t{1} << 18;
+
     std::int32_t end_of_document_;
 };
 

@@ -1,9 +1,10 @@
 // Two locks: one for the inputs, held while a block is read and given its turn, and one for the outputs, held
-// while a block is delivered.
+// while a block is delivered. A worker takes both only in this order.
 #include "data/ordered_blocks.hpp"
 
 #include <condition_variable>
 #include <exception>
+#include <malloc.h>
 #include <mutex>
 #include <thread>
 
@@ -13,6 +14,14 @@ namespace trireme::data {
 namespace {
 
 constexpr std::size_t kMostBytesInFlight = std::size_t{1} << 23;
+constexpr std::size_t kUsualBytes = std::size_t{1} << 20; // blocks of more leave nothing behind
+
+// Threads keep what they have freed, each for itself; after a large block that would add up.
+void return_freed_memory() {
+#ifdef __GLIBC__
+    ::malloc_trim(0);
+#endif
+}
 
 struct Turn {
     std::int64_t number = 0;
@@ -51,6 +60,11 @@ class OrderedBlocks {
                 if (turn.error)
                     std::rethrow_exception(turn.error);
                 worker->deliver(block);
+                if (turn.bytes > kUsualBytes) { // before others may read the next block
+                    worker->shrink();
+                    block.lines.text = {};
+                    return_freed_memory();
+                }
                 ++next_to_deliver_;
                 bytes_in_flight_ -= turn.bytes;
                 turn_changed_.notify_all();
@@ -77,7 +91,7 @@ class OrderedBlocks {
     // so it takes a turn, too. False at the end of the inputs, or when another worker has failed.
     bool take(InputBlock& block, Turn& turn) {
         const std::lock_guard lock(input_mutex_);
-        if (input_failed_)
+        if (input_failed_ || !wait_until([&] { return bytes_in_flight_ <= kMostBytesInFlight; }))
             return false;
         turn = {};
         try {
@@ -89,7 +103,15 @@ class OrderedBlocks {
             turn.error = std::current_exception();
         }
         turn.number = next_to_give_++;
-        return wait_for_room(turn.bytes);
+        // The blocks that came earlier need nothing from this one, so they will be delivered and make room.
+        return wait_until([&] {
+            const bool room = bytes_in_flight_ == 0 || bytes_in_flight_ + turn.bytes <= kMostBytesInFlight;
+            if (room) {
+                bytes_in_flight_ += turn.bytes;
+                block.has_turn = bytes_in_flight_ > kMostBytesInFlight;
+            }
+            return room;
+        });
     }
 
     bool read(InputBlock& block) {
@@ -109,13 +131,11 @@ class OrderedBlocks {
         }
     }
 
-    // The blocks that came earlier need nothing from this one, so they will be delivered and make room.
-    bool wait_for_room(std::size_t bytes) {
+    // False when a worker has failed.
+    template <class Condition>
+    bool wait_until(Condition condition) {
         std::unique_lock lock(output_mutex_);
-        turn_changed_.wait(lock, [&] {
-            return failure_ || bytes_in_flight_ == 0 || bytes_in_flight_ + bytes <= kMostBytesInFlight;
-        });
-        bytes_in_flight_ += bytes;
+        turn_changed_.wait(lock, [&] { return failure_ || condition(); });
         return !failure_;
     }
 

@@ -28,7 +28,9 @@ class TemporaryPair {
     explicit TemporaryPair(std::string prefix) : prefix_(std::move(prefix)) {}
     TemporaryPair(TemporaryPair&& other) noexcept : prefix_(std::exchange(other.prefix_, {})) {}
     TemporaryPair& operator=(TemporaryPair&&) = delete;
-    ~TemporaryPair() {
+    ~TemporaryPair() { remove(); }
+    // Its names; who has opened it can still read it.
+    void remove() {
         std::error_code ignored;
         if (!prefix_.empty())
             for (const std::string& path : {index_path(prefix_), token_path(prefix_)})
@@ -64,11 +66,17 @@ class Encoder : public BlockWorker {
         bad_.clear();
         text_bytes_ = 0;
         empty_documents_ = 0;
+        straight_to_files_ = block.has_turn;
+        const auto note_bad = [&](std::int64_t number, const std::string& problem) {
+            bad_.push_back(concat(block.input_name, ":", number, ": ", problem));
+        };
+        if (block.lines.too_long)
+            note_bad(block.lines.first_line, describe_too_long());
         std::string& lines = block.lines.text;
         lines.reserve(lines.size() + JsonlReader::kPadding);
         for_each_line(lines, block.lines.first_line, [&](std::string_view line, std::int64_t number) {
             if (const std::string problem = encode_line(line); !problem.empty())
-                bad_.push_back(concat(block.input_name, ":", number, ": ", problem));
+                note_bad(number, problem);
         });
     }
 
@@ -99,6 +107,15 @@ class Encoder : public BlockWorker {
         }
     }
 
+    void shrink() override {
+        reader_.shrink();
+        scratch_->shrink();
+        for (std::size_t key = 0; key < ids_.size(); ++key) {
+            ids_[key] = {};
+            lengths_[key] = {};
+        }
+    }
+
   private:
     // What is wrong with the line; nothing of such a line stays.
     std::string encode_line(std::string_view line) {
@@ -107,28 +124,39 @@ class Encoder : public BlockWorker {
         for (std::size_t key = 0; key < ids_.size(); ++key) {
             before_[key] = ids_[key].size();
             if (problem.empty())
-                problem = encode_text(texts[key], ids_[key]);
+                problem = encode_text(texts[key], key);
         }
         for (std::size_t key = 0; key < ids_.size(); ++key) {
             std::vector<std::int32_t>& ids = ids_[key];
+            IndexedDatasetWriter& writer = *outputs_.writers[key];
             if (!problem.empty()) {
                 ids.resize(before_[key]);
+                if (straight_to_files_)
+                    writer.discard_document();
                 continue;
             }
-            if (ids.size() == before_[key])
+            if (ids.size() == before_[key] && !(straight_to_files_ && writer.open_tokens() > 0))
                 ++empty_documents_;
             else if (options_.end_of_document == EndOfDocument::append)
                 ids.push_back(tokenizer_.end_of_document());
-            lengths_[key].push_back(ids.size() - before_[key]);
+            if (straight_to_files_) {
+                writer.add_document(ids);
+                ids.clear();
+            } else {
+                lengths_[key].push_back(ids.size() - before_[key]);
+            }
             text_bytes_ += static_cast<std::int64_t>(texts[key].size());
         }
         return problem;
     }
 
     // What is wrong with the text, as only a tokenizer that does not take every text can say.
-    std::string encode_text(std::string_view text, std::vector<std::int32_t>& ids) {
+    std::string encode_text(std::string_view text, std::size_t key) {
+        IdSink sink;
+        if (straight_to_files_)
+            sink = [&](std::span<const std::int32_t> ids) { outputs_.writers[key]->append(ids); };
         try {
-            tokenizer_.encode(text, *scratch_, ids);
+            tokenizer_.encode(text, *scratch_, ids_[key], sink);
             return {};
         } catch (const Error& error) {
             if (error.category() != ErrorCategory::data)
@@ -139,7 +167,7 @@ class Encoder : public BlockWorker {
 
     const Tokenizer& tokenizer_;
     const PreprocessOptions& options_;
-    Outputs& outputs_; // touched by deliver() alone
+    Outputs& outputs_; // touched by deliver() alone, but for the files when straight_to_files_
     const std::function<void(const PreprocessProgress&)>& progress_;
 
     JsonlReader reader_;
@@ -150,6 +178,7 @@ class Encoder : public BlockWorker {
     std::vector<std::string> bad_;                  // FILE:LINE: reason
     std::int64_t text_bytes_ = 0;
     std::int64_t empty_documents_ = 0;
+    bool straight_to_files_ = false; // the block has its turn: ids_ and lengths_ stay small
 };
 
 // -1 when one of them is no file.
@@ -207,8 +236,11 @@ PreprocessResult preprocess(const Tokenizer& tokenizer, const PreprocessOptions&
     result.documents = outputs.writers.front()->documents();
     for (const auto& writer : outputs.writers)
         writer->finish(options.older_pair);
-    for (std::size_t key = 0; key < outputs.ordered.size(); ++key)
-        shuffle_documents(outputs.ordered[key].prefix(), result.prefixes[key], *options.shuffle_seed);
+    for (std::size_t key = 0; key < outputs.ordered.size(); ++key) {
+        const IndexedDataset ordered(outputs.ordered[key].prefix());
+        outputs.ordered[key].remove(); // so nothing is left, should we be killed while we copy
+        shuffle_documents(ordered, result.prefixes[key], *options.shuffle_seed);
+    }
     return std::move(result);
 }
 

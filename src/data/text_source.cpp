@@ -19,8 +19,10 @@ namespace {
 
 constexpr std::size_t kReadBytes = std::size_t{1} << 18;
 constexpr std::size_t kBlockBytes = std::size_t{1} << 18;
-// A line is held in memory several times over; no document of text is longer.
-constexpr std::size_t kLongestLine = std::size_t{1} << 26;
+// Text that grows beyond this gets room for the longest line at once: doubling would hold it twice for a
+// while, and pages that are never touched cost nothing.
+constexpr std::size_t kUsualBytes = std::size_t{1} << 20;
+constexpr std::size_t kMostBytes = kLongestLine + 2 * kReadBytes;
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
 // The file itself, with a look at its first bytes.
@@ -246,26 +248,37 @@ bool TextSource::next_bytes(std::string& bytes) {
     return true;
 }
 
+std::string describe_too_long() {
+    return concat("a line of more than ", kLongestLine >> 20, " MiB");
+}
+
 bool TextSource::next_lines(LineBlock& block) {
     State& state = *state_;
     block.text.swap(state.rest);
     state.rest.clear();
     block.first_line = state.next_line;
+    block.too_long = false;
     bool ended = false;
-    std::size_t line_end = std::string::npos; // past the last '\n' of the block
+    std::size_t line_end = block.text.rfind('\n'); // past the last '\n' of the block
+    line_end += line_end == std::string::npos ? 0 : 1;
     while (block.text.size() < kBlockBytes || line_end == std::string::npos) {
-        if (block.text.size() > kLongestLine)
-            throw Error(
-                ErrorCategory::data,
-                concat(name(), ":", block.first_line, ": a line of more than ", kLongestLine >> 20, " MiB"),
-                {"one document a line is needed; is this JSONL?"});
         if (!next_bytes(state.bytes)) {
             ended = true;
             break;
         }
-        const std::size_t newline = state.bytes.rfind('\n');
+        // Without a line end the block is the beginning of one line.
+        const std::size_t newline = state.bytes.find('\n');
+        if (line_end == std::string::npos &&
+            block.text.size() + std::min(newline, state.bytes.size()) > kLongestLine) {
+            block.text = {};
+            block.too_long = true;
+            pass_over_line(newline);
+            return true;
+        }
         if (newline != std::string::npos)
-            line_end = block.text.size() + newline + 1;
+            line_end = block.text.size() + state.bytes.rfind('\n') + 1;
+        if (block.text.size() + state.bytes.size() > kUsualBytes)
+            block.text.reserve(kMostBytes);
         block.text += state.bytes;
     }
     if (!ended) {
@@ -274,6 +287,17 @@ bool TextSource::next_lines(LineBlock& block) {
         state.next_line += std::count(block.text.begin(), block.text.end(), '\n');
     }
     return !block.text.empty();
+}
+
+void TextSource::pass_over_line(std::size_t newline) {
+    State& state = *state_;
+    while (newline == std::string::npos) {
+        if (!next_bytes(state.bytes))
+            return;
+        newline = state.bytes.find('\n');
+    }
+    state.rest.assign(state.bytes, newline + 1, std::string::npos);
+    ++state.next_line;
 }
 
 } // namespace trireme::data

@@ -24,7 +24,10 @@ grown=$(find . -name 'old_text_document.bin.tmp.*' -size +1M | wc -l)
 kill -KILL $! && wait $! 2>/dev/null
 check_equal "an unfinished file was there when it was killed" "$grown" 1
 check_equal "killed: older outputs are whole" "$(sha256sum old_text_document.{bin,idx})" "$sums"
-rm -f -- *.tmp.*
+preprocess --input "$corpus" --output-prefix old >out 2>&1
+check_contains "the next run removes what the killed one left" "$(cat out)" "removed 2 unfinished files of killed runs"
+check_equal "nothing unfinished is left" "$(find . -name '*.tmp.*')" ""
+check_equal "and the pair is the same again" "$(sha256sum old_text_document.{bin,idx})" "$sums"
 
 # A bad line in the middle.
 { cat "$corpus"; echo '{"text": 3}'; cat "$corpus"; } >bad.jsonl
@@ -75,6 +78,19 @@ truncate -s -1 merged.bin
 "$data" verify merged >out 2>&1
 check_equal "a file cut short is exit 3" "$?" 3
 check_contains "and named" "$(cat out)" "merged.bin: cut short"
+
+# A sample of a blend is the next one of the member whose turn it is; of equal members each has every other turn.
+sample() { "$data" inspect "$1" "${@:3}" --seq-length 16 --split 9,1 --sample "$2" | grep '^sample'; }
+two=(--data-path 1 old_text_document 1 shuffled_text_document)
+for number in 0 1 2 3; do "$data" inspect "${two[@]}" --seq-length 16 --split 9,1 --sample $number | grep '^sample'; done >blend
+check_equal "every other sample is of the first member" "$(grep -c 'of train, from old_text_document' blend)" 2
+check_equal "every other sample is of the second" "$(grep -c 'of train, from shuffled_text_document' blend)" 2
+check_equal "which gives its own samples in order" "$(grep 'from old_' blend | cut -d: -f2)" \
+    "$(for number in 0 1; do sample old_text_document $number | cut -d: -f2; done)"
+check_equal "files for each part are whole" "$(sample --train-data-path 3 old_text_document | cut -d: -f2)" \
+    "$("$data" inspect old_text_document --split 1 --seq-length 16 --sample 3 | grep '^sample' | cut -d: -f2)"
+"$data" inspect old_text_document --split 1 --seq-length 16 --sample 3 --part valid >out 2>&1
+check_equal "a part without a share is exit 2" "$? $(head -n 1 out | cut -c 1-16)" "2 trireme: error: "
 
 # Special tokens.
 echo '{"text": "a<|endoftext|>b"}' >special.jsonl

@@ -28,6 +28,10 @@ check_equal "a blend of JSONL and .gz trains" "$?" 0
 check_equal "only the new file is prepared" "$(grep -c preparing "$scratch/out")" 1
 check_contains "shares are printed" "$(cat "$scratch/out")" "0.700000 of $scratch/cache/corpus.jsonl."
 check_contains "and epochs" "$(cat "$scratch/out")" "0.300000 of $scratch/cache/other.jsonl.gz."
+out=$("$TRIREME_BIN/trireme-data" inspect --data-path 0.7 "$corpus" 0.3 "$scratch/other.jsonl.gz" \
+    --data-cache-path "$scratch/cache" --vocab-file tests/data/tiny/vocab.json --merge-file tests/data/tiny/merges.txt \
+    --sample 0 --seq-length 16 2>&1)
+check_contains "inspect finds what was prepared" "$out" "sample 0 of train, from $scratch/cache/corpus.jsonl."
 
 echo '{"text": 3}' >>"$corpus"
 pretrain --data-path "$corpus" --data-cache-path "$scratch/cache"

@@ -31,6 +31,8 @@ class OutputFile {
     }
     // Overwrites what was written before at a place.
     void write_at(std::int64_t offset, std::span<const std::byte> bytes);
+    // Forgets what was written beyond the first `bytes`.
+    void cut_back(std::int64_t bytes);
     // Reads back what was written; fills `bytes`.
     void read_at(std::int64_t offset, std::span<std::byte> bytes);
 

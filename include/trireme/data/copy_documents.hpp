@@ -19,7 +19,7 @@ void merge_documents(std::span<const std::string> from, const std::string& to,
 
 // Document i of `to` is document p(i) of `from`, p a permutation given by the seed and the number of
 // documents.
-void shuffle_documents(const std::string& from, const std::string& to, std::uint64_t seed);
+void shuffle_documents(const IndexedDataset& from, const std::string& to, std::uint64_t seed);
 
 struct IdRange {
     std::int32_t smallest = 0, largest = -1; // largest < smallest: no tokens

@@ -74,6 +74,9 @@ class Dataset {
     // all epochs. Throws Error (data) naming document and position of an id outside the vocabulary.
     void read(Split split, std::int64_t sample, std::span<std::int32_t> tokens) const;
 
+    // The file that the sample is read from.
+    const std::string& prefix_of(Split split, std::int64_t sample) const;
+
     std::int64_t sequence_length() const { return options_.sequence_length; }
 
   private:

@@ -100,6 +100,8 @@ class IndexedDatasetWriter {
     // A document piece by piece, for those that should not be in memory as a whole.
     void append(std::span<const std::int32_t> ids);
     void end_document();
+    std::int64_t open_tokens() const; // appended since the last document ended
+    void discard_document();          // forgets them
     // Replaces older files of this prefix.
     void finish(OlderPair older = OlderPair::may_differ);
 

@@ -18,10 +18,13 @@ class JsonlReader {
     ~JsonlReader();
 
     // The values of the keys, in their order, valid until the next call; or, in `problem`, why the line is
-    // bad: no JSON object, a key missing or its value no string, invalid UTF-8, an unpaired surrogate. Bytes
-    // after the line must be readable for kPadding more.
+    // bad: no JSON object, a key missing or its value no string, invalid UTF-8, an unpaired surrogate, or,
+    // in a line of more than 1 MiB, a million values. Bytes after the line must be readable for kPadding
+    // more.
     std::span<const std::string_view> read(std::string_view line, std::string& problem);
     static const std::size_t kPadding;
+    // Gives back the memory that a long line has taken; values are no longer valid.
+    void shrink();
 
   private:
     struct State;

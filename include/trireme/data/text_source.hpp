@@ -3,17 +3,24 @@
 // end.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
 
 namespace trireme::data {
 
-// Whole lines, each with its '\n' but perhaps the last of the input.
+// A line is held in memory several times over; no document of text is longer.
+inline constexpr std::size_t kLongestLine = std::size_t{1} << 26; // bytes, without its '\n'
+
+// Whole lines, each with its '\n' but perhaps the last of the input; or, without a text, a line that is too
+// long.
 struct LineBlock {
     std::string text;
     std::int64_t first_line = 1; // its number in the input, counted from 1
+    bool too_long = false;       // the line has more than kLongestLine bytes, which have been passed over
 };
+std::string describe_too_long(); // "a line of more than 64 MiB"
 
 // One thread at a time.
 class TextSource {
@@ -36,6 +43,9 @@ class TextSource {
     bool next_lines(LineBlock& block);
 
   private:
+    // newline: where the first '\n' of the last bytes is, npos for none.
+    void pass_over_line(std::size_t newline);
+
     struct State;
     std::unique_ptr<State> state_;
 };

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -12,11 +13,16 @@
 
 namespace trireme::data {
 
+// Takes ids that will not be looked at again, so that those of a long text need not be in memory together.
+using IdSink = std::function<void(std::span<const std::int32_t> ids)>;
+
 // What one thread remembers between calls so that a word it has seen costs one look-up: pass the same scratch
 // to every call of a thread, and to one tokenizer only.
 class TokenizerScratch {
   public:
     virtual ~TokenizerScratch() = default;
+    // Gives back what a long text has taken.
+    virtual void shrink() {}
 };
 
 // Immutable once made, so any number of threads may use one tokenizer at the same time.
@@ -26,9 +32,13 @@ class Tokenizer {
 
     virtual std::unique_ptr<TokenizerScratch> make_scratch() const = 0;
     // Appends the ids of `text` to `ids`. Bytes that are not valid UTF-8 are kept, each as a character that
-    // is neither letter, number nor space.
-    virtual void encode(std::string_view text, TokenizerScratch& scratch,
-                        std::vector<std::int32_t>& ids) const = 0;
+    // is neither letter, number nor space. Where there is a sink, the first of `ids` go to it whenever they
+    // are more than some hundred thousand; what is in `ids` at the end comes after them.
+    virtual void encode(std::string_view text, TokenizerScratch& scratch, std::vector<std::int32_t>& ids,
+                        const IdSink& sink) const = 0;
+    void encode(std::string_view text, TokenizerScratch& scratch, std::vector<std::int32_t>& ids) const {
+        encode(text, scratch, ids, IdSink());
+    }
     std::vector<std::int32_t> encode(std::string_view text) const;
 
     // The bytes of the ids, which may be cut inside a character. Throws Error (data) on an id without a

@@ -67,7 +67,7 @@ TEST(ShuffleDocuments, IsAPermutationOfWholeDocuments) {
     const Documents documents = make_documents(200, 0);
     write(directory.prefix("in"), TokenType::u16, documents);
     const auto shuffled = [&](std::uint64_t seed) {
-        shuffle_documents(directory.prefix("in"), directory.prefix("out"), seed);
+        shuffle_documents(IndexedDataset(directory.prefix("in")), directory.prefix("out"), seed);
         return read_independently(directory.prefix("out"));
     };
     const Documents once = shuffled(1);

@@ -164,6 +164,30 @@ TEST(Normalization, ComposesAsTheStandardSays) {
     EXPECT_FALSE(is_surely_nfc("e\u0301"));
 }
 
+// The stretches that a long text is cut into do not show.
+TEST(Normalization, IsTheSameForLongTexts) {
+    std::string part = "e\u0301 \uAC00\u1100\u1161\u11A8 \u4E00 q\u0323\u0307 a\u0308\u0304\xff \u0915\u093C";
+    std::string expected_part, text, expected, found;
+    normalize_nfc(part, expected_part);
+    ASSERT_NE(expected_part, part);
+    while (text.size() < 200'000) {
+        text += part;
+        expected += expected_part;
+    }
+    normalize_nfc(text, found);
+    EXPECT_TRUE(found == expected);
+    // A mark beyond the first stretch still joins the character before it, however far the next one is.
+    normalize_nfc(std::string(5000, 'x') + "e\u0301", found);
+    EXPECT_EQ(found, std::string(5000, 'x') + "\u00e9");
+    std::string jamo, syllables; // vowels and trails never begin a stretch
+    for (int count = 0; count < 6000; ++count) {
+        jamo += "\u1100\u1161\u11A8";
+        syllables += "\uAC01";
+    }
+    normalize_nfc(jamo, found);
+    EXPECT_TRUE(found == syllables);
+}
+
 TEST(NullTokenizer, TakesNumbersOnly) {
     const auto tokenizer = make_null_tokenizer(100);
     EXPECT_EQ(tokenizer->vocab_size(), 101);

@@ -59,6 +59,26 @@ TEST(IndexedDataset, ManyDocumentsAndLargeOnesPassTheBuffers) {
     EXPECT_TRUE(read_independently(directory.prefix("many")) == documents);
 }
 
+TEST(IndexedDataset, ADiscardedDocumentLeavesNothing) {
+    const TemporaryDirectory directory;
+    for (const TokenType type : {TokenType::u16, TokenType::i32}) {
+        IndexedDatasetWriter writer(directory.prefix("d"), type);
+        const std::vector<std::int32_t> first = {1, 2, 3}, last = {7};
+        const std::vector<std::int32_t> long_one(3'000'000, 5); // beyond the buffer of the file
+        writer.append(first);
+        writer.discard_document();
+        writer.add_document(first);
+        writer.append(long_one);
+        EXPECT_EQ(writer.open_tokens(), 3'000'000);
+        writer.discard_document();
+        EXPECT_EQ(writer.open_tokens(), 0);
+        writer.add_document(last);
+        writer.finish();
+        EXPECT_EQ(read_independently(directory.prefix("d")), (Documents{first, last}));
+        EXPECT_EQ(std::filesystem::file_size(directory / "d.bin"), 4u * (type == TokenType::u16 ? 2 : 4));
+    }
+}
+
 TEST(IndexedDataset, AppearsCompleteOrNotAtAll) {
     const TemporaryDirectory directory;
     const std::string prefix = directory.prefix("text");

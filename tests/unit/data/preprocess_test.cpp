@@ -9,6 +9,7 @@
 
 #include "data_test_support.hpp"
 #include "trireme/base/file.hpp"
+#include "trireme/data/text_source.hpp"
 
 namespace trireme::data {
 namespace {
@@ -132,6 +133,70 @@ TEST(Preprocess, IsTheSameForAnyNumberOfWorkers) {
         EXPECT_TRUE(new_bin == bin && new_idx == idx) << workers;
         EXPECT_EQ(result.first_bad_lines, bad);
     }
+}
+
+// A block that is larger than what may be in flight goes straight to the files; a line of it that turns out
+// to be bad leaves nothing there, for any key.
+TEST(Preprocess, LinesOfManyMegabytesGoStraightToTheFiles) {
+    const TemporaryDirectory directory;
+    const auto tokenizer = make_null_tokenizer(100'000);
+    std::string numbers;
+    std::vector<std::int32_t> ids;
+    for (std::int32_t number = 0; numbers.size() < 9'000'000; ++number) {
+        ids.push_back(number % 100'000);
+        numbers += concat(ids.back(), " ");
+    }
+    const std::string good = concat("{\"a\": \"", numbers, "\", \"b\": \"7 8\"}\n"),
+                      bad = concat("{\"a\": \"", numbers, "\", \"b\": \"", numbers, "x\"}\n"),
+                      small = "{\"a\": \"1\", \"b\": \"\"}\n";
+    auto job = job_for(
+        directory, {directory.write("in.jsonl", small + good + bad + small + bad + good + small).string()});
+    job.json_keys = {"a", "b"};
+    job.end_of_document = EndOfDocument::append;
+    job.on_bad_line = OnBadLine::skip;
+    ids.push_back(100'000);
+    const Documents a = {{1, 100'000}, ids, {1, 100'000}, ids, {1, 100'000}},
+                    b = {{}, {7, 8, 100'000}, {}, {7, 8, 100'000}, {}};
+    for (const int workers : {1, 4}) {
+        job.workers = workers;
+        const PreprocessResult result = preprocess(*tokenizer, job);
+        EXPECT_TRUE(read_independently(directory.prefix("out_a_document")) == a);
+        EXPECT_TRUE(read_independently(directory.prefix("out_b_document")) == b);
+        EXPECT_EQ(result.documents, 5);
+        EXPECT_EQ(result.empty_documents, 3);
+        ASSERT_EQ(result.bad_lines, 2);
+        EXPECT_NE(result.first_bad_lines[1].find("in.jsonl:5: \"x\" is no token id"), std::string::npos);
+    }
+}
+
+TEST(Preprocess, LinesThatWouldTakeTooMuchMemoryAreBadLines) {
+    const TemporaryDirectory directory;
+    const std::string start = "{\"text\": \"one\", \"other\": \"", end = "\"}";
+    const std::string longest = start + std::string(kLongestLine - start.size() - end.size(), 'x') + end;
+    std::string values = "{\"text\": \"two\", \"other\": [\"a,b\\\",\"";
+    while (values.size() < 3'000'000)
+        values += ",1";
+    values += "]}";
+    {
+        std::ofstream out(directory / "in.jsonl", std::ios::binary);
+        out << "{\"text\": \"zero\"}\n"
+            << longest << "\n " << longest << "\n"
+            << values << "\n{\"text\": \"three\"}\n x" << longest;
+    }
+    auto job = job_for(directory, {directory.prefix("in.jsonl")});
+    EXPECT_NE(message_of([&] { preprocess(gpt2(), job); }).find("in.jsonl:3: a line of more than 64 MiB"),
+              std::string::npos);
+    job.on_bad_line = OnBadLine::skip;
+    job.workers = 2;
+    const PreprocessResult result = preprocess(gpt2(), job);
+    EXPECT_EQ(read_independently(directory.prefix("out_text_document")),
+              (Documents{gpt2().encode("zero"), gpt2().encode("one"), gpt2().encode("three")}));
+    ASSERT_EQ(result.bad_lines, 3);
+    EXPECT_NE(result.first_bad_lines[0].find("in.jsonl:3: a line of more than 64 MiB"), std::string::npos);
+    EXPECT_NE(
+        result.first_bad_lines[1].find("in.jsonl:4: a line of 2 MiB with more than 1000000 JSON values"),
+        std::string::npos);
+    EXPECT_NE(result.first_bad_lines[2].find("in.jsonl:6: a line of more than 64 MiB"), std::string::npos);
 }
 
 TEST(Preprocess, NamesTheFirstBadLine) {

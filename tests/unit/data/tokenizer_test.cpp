@@ -1,13 +1,16 @@
-// The GPT-2 tokenizer against ids made by tiktoken (tests/oracle/tokenizer_goldens.py), and both ways of
-// merging against the definition. Tests run in the repository's root.
+// The GPT-2 tokenizer against ids made by tiktoken (tests/oracle/tokenizer_goldens.py), and all ways
+// of merging against the definition. Tests run in the repository's root.
 #include "trireme/data/tokenizer.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <gtest/gtest.h>
 #include <random>
+#include <set>
 #include <simdjson.h>
 
 #include "data/bpe.hpp"
@@ -97,7 +100,7 @@ Ids merge_by_definition(std::string_view piece, const BpeVocabulary& files) {
     return ids;
 }
 
-TEST(BytePairEncoder, BothWaysFollowTheDefinition) {
+TEST(BytePairEncoder, AllWaysFollowTheDefinition) {
     // A vocabulary in which two merges make the same token, "aba", so that ranks do not only rise.
     BpeVocabulary files;
     for (int byte = 0; byte < 256; ++byte)
@@ -114,11 +117,125 @@ TEST(BytePairEncoder, BothWaysFollowTheDefinition) {
         for (char& character : piece)
             character = static_cast<char>('a' + random() % 3);
         const Ids expected = merge_by_definition(piece, files);
-        Ids scanned, bucketed;
+        Ids scanned, listed, windowed;
         encoder.encode_by_scan(piece, scanned);
-        encoder.encode_by_buckets(piece, workspace, bucketed);
+        encoder.encode_by_lists(piece, workspace, listed);
+        encoder.encode_by_windows(piece, workspace, windowed, {}, 1 + random() % 9, 1 + random() % 3);
         ASSERT_EQ(scanned, expected) << piece;
-        ASSERT_EQ(bucketed, expected) << piece;
+        ASSERT_EQ(listed, expected) << piece;
+        ASSERT_EQ(windowed, expected) << piece;
+    }
+}
+
+// Windows are exact whatever the merges, also those that no training would make: pairs of tokens at random,
+// in which tokens far away matter and several pairs make one token.
+TEST(BytePairEncoder, WindowsFollowTheDefinitionWithAnyMerges) {
+    std::mt19937 random(11);
+    for (int vocabulary = 0; vocabulary < 400; ++vocabulary) {
+        BpeVocabulary files;
+        std::vector<std::string> bytes_of_id;
+        for (int byte = 0; byte < 256; ++byte) {
+            files.byte_ids[static_cast<std::size_t>(byte)] = byte;
+            bytes_of_id.emplace_back(1, static_cast<char>(byte));
+        }
+        const unsigned letters = 1 + random() % 3;
+        std::vector<std::int32_t> known;
+        for (unsigned letter = 0; letter < letters; ++letter)
+            known.push_back(static_cast<std::int32_t>('a' + letter));
+        for (int merge = 0; merge < 12; ++merge) {
+            const std::int32_t left = known[random() % known.size()], right = known[random() % known.size()];
+            const std::string bytes =
+                bytes_of_id[static_cast<std::size_t>(left)] + bytes_of_id[static_cast<std::size_t>(right)];
+            const auto same = std::find(bytes_of_id.begin(), bytes_of_id.end(), bytes);
+            files.merges.push_back({left, right, static_cast<std::int32_t>(same - bytes_of_id.begin())});
+            if (same == bytes_of_id.end()) {
+                known.push_back(static_cast<std::int32_t>(bytes_of_id.size()));
+                bytes_of_id.push_back(bytes);
+            }
+        }
+        std::shuffle(files.merges.begin(), files.merges.end(), random);
+        const BytePairEncoder encoder(files.byte_ids, files.merges);
+        BpeWorkspace workspace;
+        for (int round = 0; round < 20; ++round) {
+            std::string piece(1 + random() % 120, 'a');
+            for (char& character : piece)
+                character = static_cast<char>('a' + random() % letters);
+            Ids windowed;
+            encoder.encode_by_windows(piece, workspace, windowed, {}, 1 + random() % 12, 1 + random() % 3);
+            ASSERT_EQ(windowed, merge_by_definition(piece, files))
+                << piece << " in vocabulary " << vocabulary;
+        }
+    }
+}
+
+// Long words of every kind that is hard to cut: the windows against one window as large as the word, and the
+// ids that go to a sink against those that stay.
+TEST(BytePairEncoder, WindowsOfLongWordsFitTogether) {
+    const BpeVocabulary files = read_gpt2_files("tests/data/gpt2/vocab.json", "tests/data/gpt2/merges.txt");
+    const BytePairEncoder encoder(files.byte_ids, files.merges);
+    BpeWorkspace workspace;
+    std::mt19937 random(13);
+    constexpr std::size_t kBytes = 1'000'000;
+    const auto word = [&](const std::function<char(std::size_t)>& character) {
+        std::string bytes(kBytes, ' ');
+        for (std::size_t at = 0; at < kBytes; ++at)
+            bytes[at] = character(at);
+        return bytes;
+    };
+    std::string ideographs;
+    while (ideographs.size() < kBytes) {
+        const unsigned code_point = 0x4E00 + random() % 0x5200;
+        ideographs +=
+            {static_cast<char>(0xE0 | code_point >> 12), static_cast<char>(0x80 | (code_point >> 6 & 63)),
+             static_cast<char>(0x80 | (code_point & 63))};
+    }
+    const std::vector<std::string> words = {
+        word([](std::size_t) { return 'a'; }),
+        word([](std::size_t) { return '-'; }), // tokens of up to 64 bytes
+        word([](std::size_t at) { return "ab"[at % 2]; }),
+        word([](std::size_t at) { return "abc"[at % 3]; }),
+        word([](std::size_t at) { return "the"[at % 3]; }),
+        word([&](std::size_t) { return static_cast<char>('a' + random() % 26); }),
+        word([&](std::size_t) { return static_cast<char>('a' + random() % 2); }),
+        word([&](std::size_t) { return static_cast<char>(random() % 256); }),
+        ideographs,
+    };
+    for (const std::string& bytes : words) {
+        Ids whole, windowed, rest, all;
+        encoder.encode_by_lists(bytes, workspace, whole);
+        encoder.encode_by_windows(bytes, workspace, windowed, {});
+        ASSERT_TRUE(windowed == whole) << bytes.substr(0, 20);
+        std::size_t largest = 0;
+        encoder.encode_by_windows(bytes, workspace, rest, [&](std::span<const std::int32_t> ids) {
+            all.insert(all.end(), ids.begin(), ids.end());
+            largest = std::max(largest, ids.size());
+        });
+        EXPECT_LE(rest.size(), std::size_t{1} << 20);
+        EXPECT_LE(largest, std::size_t{1} << 20);
+        all.insert(all.end(), rest.begin(), rest.end());
+        ASSERT_TRUE(all == whole) << bytes.substr(0, 20);
+    }
+}
+
+TEST(LowestRank, IsTheLowestOfASet) {
+    for (const std::uint32_t ranks : {1u, 63u, 64u, 65u, 5000u, 300000u}) {
+        LowestRank found(ranks);
+        std::set<std::uint32_t> expected;
+        std::mt19937 random(ranks);
+        for (int step = 0; step < 5000; ++step) {
+            const std::uint32_t rank = static_cast<std::uint32_t>(random() % ranks);
+            if (random() % 2 == 0) {
+                found.add(rank);
+                expected.insert(rank);
+            } else {
+                found.remove(rank);
+                expected.erase(rank);
+            }
+            ASSERT_EQ(found.empty(), expected.empty());
+            if (!expected.empty()) {
+                ASSERT_EQ(found.lowest(), *expected.begin());
+            }
+        }
     }
 }
 
