@@ -123,12 +123,12 @@ void Parameters::initialise(std::uint64_t seed, backend::Backend& backend) {
             std::vector<float> values(static_cast<std::size_t>(elements));
             catalogue::initialise(held.parameter, held.shard, seed,
                                   Tensor(std::span(values), held.shard.local));
-            if (setup_.weight_type == DType::bf16) {
-                std::vector<BFloat16> rounded(values.begin(), values.end());
+            with_float_type(setup_.weight_type, [&](auto zero) {
+                std::vector<decltype(zero)> rounded;
+                for (const float value : values)
+                    rounded.push_back(static_cast<decltype(zero)>(value));
                 backend.copy_to_device(Tensor(std::span(rounded), held.shard.local), weight(held));
-            } else {
-                backend.copy_to_device(Tensor(std::span(values), held.shard.local), weight(held));
-            }
+            });
         }
     }
 }

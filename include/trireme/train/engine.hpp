@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "trireme/backend/backend.hpp"
 #include "trireme/catalogue/model_config.hpp"
@@ -28,15 +29,23 @@ struct EngineSetup {
     DType type = DType::f32; // of weights and activations
     std::int64_t micro_batch = 1;
     std::int64_t global_batch = 1;
+    std::vector<std::int64_t> other_batches; // global batches that steps may have besides
     std::uint64_t seed = 1234;
     model::Recompute recompute;
     model::SequenceParallel sequence_parallel = model::SequenceParallel::no;
+    std::int64_t bucket_elements = model::ParameterSetup{}.bucket_elements;
     optimizer::OptimizerSetup optimizer; // `seen` follows from the layout
     Purpose purpose = Purpose::train;
 
-    std::int64_t micro_batches() const {
-        return global_batch / (micro_batch * grid.data);
-    } // a step, on one data rank
+    // Of a step, on one data rank.
+    std::int64_t micro_batches() const { return micro_batches(global_batch); }
+    std::int64_t micro_batches(std::int64_t batch) const { return batch / (micro_batch * grid.data); }
+};
+
+struct StepSetup {
+    optimizer::Rates rates;
+    double loss_scale = 1;
+    std::int64_t global_batch = 1; // that of the engine's setup, or one of its other batches
 };
 
 struct StepReport {
@@ -63,7 +72,9 @@ class Engine {
     // run, takes them and runs nothing.
     std::string tune(const std::string& known = {});
 
-    // One optimizer step over micro_batches() micro-batches.
+    // One optimizer step.
+    StepReport train_step(pipeline::BatchSource& batches, const StepSetup& step);
+    // The same over the setup's global batch, with its weight decay.
     StepReport train_step(pipeline::BatchSource& batches, double learning_rate);
     // Mean token loss over `micro_batches` micro-batches of each data rank.
     double evaluate(pipeline::BatchSource& batches, std::int64_t micro_batches);
@@ -75,7 +86,7 @@ class Engine {
     const comm::ProcessGroups& groups() const;
     const topology::Placement& placement() const;
     const topology::Schedule& schedule() const;
-    model::Parameters& parameters();
+    model::Parameters& parameters();   // once weights that are still being gathered have come
     optimizer::Optimizer& optimizer(); // Purpose::train only
 
   private:

@@ -1,5 +1,5 @@
-// Products of bf16 matrices through the fp32 products of gemm.hpp.
-#include "backend/cpu/gemm_bf16.hpp"
+// Products of bf16 and fp16 matrices through the fp32 products of gemm.hpp.
+#include "backend/cpu/gemm_narrow.hpp"
 
 #include <algorithm>
 
@@ -14,8 +14,9 @@ constexpr std::int64_t kDepth = 1024;
 
 // Rows [row, row + row_count) and columns [column, column + column_count) of the matrix as used, widened into
 // `buffer` and laid there as in memory: a transposed matrix stays transposed.
-MatrixView<float> widened(MatrixView<BFloat16> matrix, std::int64_t row, std::int64_t row_count,
-                          std::int64_t column, std::int64_t column_count, float* buffer) {
+template <class S>
+MatrixView<float> widened(MatrixView<S> matrix, std::int64_t row, std::int64_t row_count, std::int64_t column,
+                          std::int64_t column_count, float* buffer) {
     if (matrix.transpose == Transpose::yes) {
         std::swap(row, column);
         std::swap(row_count, column_count);
@@ -27,8 +28,9 @@ MatrixView<float> widened(MatrixView<BFloat16> matrix, std::int64_t row, std::in
 }
 
 // c [m, n] += or = (beta 0) a tile's product, k piece by piece.
+template <class S>
 void multiply_tile(std::int64_t row, std::int64_t m, std::int64_t column, std::int64_t n, std::int64_t k,
-                   MatrixView<BFloat16> a, MatrixView<BFloat16> b, float beta, float* buffer, float* c,
+                   MatrixView<S> a, MatrixView<S> b, float beta, float* buffer, float* c,
                    std::int64_t c_stride) {
     const std::int64_t depth = std::min(k, kDepth);
     for (std::int64_t k0 = 0; k0 == 0 || k0 < k; k0 += kDepth) {
@@ -60,9 +62,9 @@ void for_each_tile(ThreadPool& pool, Scratch& scratch, std::int64_t m, std::int6
 
 } // namespace
 
-void gemm_bf16(ThreadPool& pool, Scratch& scratch, std::int64_t m, std::int64_t n, std::int64_t k,
-               MatrixView<BFloat16> a, MatrixView<BFloat16> b, const BFloat16* bias, BFloat16* c,
-               std::int64_t c_stride) {
+template <class S>
+void gemm_narrow(ThreadPool& pool, Scratch& scratch, std::int64_t m, std::int64_t n, std::int64_t k,
+                 MatrixView<S> a, MatrixView<S> b, const S* bias, S* c, std::int64_t c_stride) {
     if (m == 0 || n == 0)
         return;
     for_each_tile(
@@ -81,8 +83,9 @@ void gemm_bf16(ThreadPool& pool, Scratch& scratch, std::int64_t m, std::int64_t 
         });
 }
 
-void gemm_bf16(ThreadPool& pool, Scratch& scratch, std::int64_t m, std::int64_t n, std::int64_t k,
-               MatrixView<BFloat16> a, MatrixView<BFloat16> b, float beta, float* c, std::int64_t c_stride) {
+template <class S>
+void gemm_narrow(ThreadPool& pool, Scratch& scratch, std::int64_t m, std::int64_t n, std::int64_t k,
+                 MatrixView<S> a, MatrixView<S> b, float beta, float* c, std::int64_t c_stride) {
     if (m == 0 || n == 0)
         return;
     for_each_tile(
@@ -92,5 +95,15 @@ void gemm_bf16(ThreadPool& pool, Scratch& scratch, std::int64_t m, std::int64_t 
                           c_stride);
         });
 }
+
+template void gemm_narrow(ThreadPool&, Scratch&, std::int64_t, std::int64_t, std::int64_t,
+                          MatrixView<BFloat16>, MatrixView<BFloat16>, const BFloat16*, BFloat16*,
+                          std::int64_t);
+template void gemm_narrow(ThreadPool&, Scratch&, std::int64_t, std::int64_t, std::int64_t,
+                          MatrixView<Float16>, MatrixView<Float16>, const Float16*, Float16*, std::int64_t);
+template void gemm_narrow(ThreadPool&, Scratch&, std::int64_t, std::int64_t, std::int64_t,
+                          MatrixView<BFloat16>, MatrixView<BFloat16>, float, float*, std::int64_t);
+template void gemm_narrow(ThreadPool&, Scratch&, std::int64_t, std::int64_t, std::int64_t,
+                          MatrixView<Float16>, MatrixView<Float16>, float, float*, std::int64_t);
 
 } // namespace trireme::backend
