@@ -61,7 +61,7 @@ class Check {
 };
 
 bool is_float(DType type) {
-    return type == DType::f32 || type == DType::f64 || type == DType::bf16;
+    return type == DType::f32 || type == DType::f64 || is_narrow(type);
 }
 std::int64_t columns(const Tensor& tensor) {
     return tensor.shape().rank() == 0 ? 1 : tensor.shape()[tensor.shape().rank() - 1];
@@ -648,8 +648,8 @@ void Operations::adam_update(Tensor master, const Tensor& gradient, Tensor momen
         .that(moment1.type() == type && moment2.type() == type && gradient.type() == type,
               "moments and gradient have the type of the master weights")
         .that(!weights.defined() ||
-                  (weights.type() == type || (weights.type() == DType::bf16 && type == DType::f32)),
-              "weights have the type of the master weights, or bf16 beside fp32")
+                  (weights.type() == type || (is_narrow(weights.type()) && type == DType::f32)),
+              "weights have the type of the master weights, or bf16 or fp16 beside fp32")
         .that(gradient.elements() == master.elements() && moment1.elements() == master.elements() &&
                   moment2.elements() == master.elements() &&
                   (!weights.defined() || weights.elements() == master.elements()),

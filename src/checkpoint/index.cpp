@@ -1,6 +1,8 @@
 // Writes and reads checkpoint.h5.
 #include "index.hpp"
 
+#include <array>
+#include <charconv>
 #include <sstream>
 
 #include "names.hpp"
@@ -20,6 +22,23 @@ std::string to_table(const std::vector<TensorEntry>& tensors) {
         text += "\n";
     }
     return text;
+}
+
+// "65536 12 2": the scale in full, good steps, overflows left.
+std::string to_text(const optimizer::LossScale::State& state) {
+    std::array<char, 32> scale{};
+    const auto end = std::to_chars(scale.data(), scale.data() + scale.size(), state.scale).ptr;
+    return concat(std::string_view(scale.data(), static_cast<std::size_t>(end - scale.data())), " ",
+                  state.good_steps, " ", state.overflows_left);
+}
+optimizer::LossScale::State loss_scale_from(const std::filesystem::path& checkpoint,
+                                            const std::string& text) {
+    std::istringstream fields(text);
+    optimizer::LossScale::State state;
+    if (!(fields >> state.scale >> state.good_steps >> state.overflows_left))
+        throw Error(ErrorCategory::checkpoint, concat(checkpoint.string(), ": the loss scale is damaged"),
+                    {concat("'", text, "'")});
+    return state;
 }
 
 storage::File open_index(const std::filesystem::path& checkpoint) {
@@ -49,6 +68,11 @@ void write_index(const std::filesystem::path& checkpoint, const State& state,
     file.write_integer("/counters/scheduled_samples", state.scheduled_samples);
     file.write_integer("/counters/optimizer_steps", state.optimizer_steps);
     file.write_integer("/counters/seed", static_cast<std::int64_t>(state.seed));
+    file.write_integer("/counters/skipped_iterations", state.skipped_iterations);
+    file.write_integer("/counters/nan_iterations", state.nan_iterations);
+    file.write_text("/rates", state.rates);
+    if (state.loss_scale)
+        file.write_text("/loss_scale", to_text(*state.loss_scale));
     file.write_integer("/has_optimizer", state.has_optimizer ? 1 : 0);
     file.write_integer("/has_master_weights", state.has_master_weights ? 1 : 0);
     const auto link = [&](const char* group) {
@@ -73,6 +97,15 @@ State read_index_state(const std::filesystem::path& checkpoint) {
     state.scheduled_samples = file.read_integer("/counters/scheduled_samples");
     state.optimizer_steps = file.read_integer("/counters/optimizer_steps");
     state.seed = static_cast<std::uint64_t>(file.read_integer("/counters/seed"));
+    // Checkpoints of the first version lack these.
+    if (file.has("/counters/skipped_iterations"))
+        state.skipped_iterations = file.read_integer("/counters/skipped_iterations");
+    if (file.has("/counters/nan_iterations"))
+        state.nan_iterations = file.read_integer("/counters/nan_iterations");
+    if (file.has("/rates"))
+        state.rates = file.read_text("/rates");
+    if (file.has("/loss_scale"))
+        state.loss_scale = loss_scale_from(checkpoint, file.read_text("/loss_scale"));
     state.has_optimizer = file.read_integer("/has_optimizer") != 0;
     state.has_master_weights = file.read_integer("/has_master_weights") != 0;
     return state;

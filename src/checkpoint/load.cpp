@@ -76,25 +76,15 @@ void check_shapes(const fs::path& checkpoint, const std::map<std::string, Tensor
 
 // Widens or narrows between the float types of files and memory, on the host.
 void convert(const Tensor& from, Tensor to) {
-    const auto write = [&](const auto& values) {
-        for (std::size_t i = 0; i < values.size(); ++i) {
-            const auto value = static_cast<double>(static_cast<float>(values[i]));
-            switch (to.type()) {
-            case DType::bf16:
-                to.values<BFloat16>()[i] = BFloat16(static_cast<float>(value));
-                break;
-            case DType::f32:
-                to.values<float>()[i] = static_cast<float>(value);
-                break;
-            default:
-                to.values<double>()[i] = value;
-            }
-        }
-    };
-    if (from.type() == DType::bf16)
-        write(from.values<BFloat16>());
-    else
-        write(from.values<float>());
+    with_float_type(from.type(), [&](auto from_zero) {
+        with_float_type(to.type(), [&](auto to_zero) {
+            using To = decltype(to_zero);
+            const auto source = from.values<decltype(from_zero)>();
+            const auto target = to.values<To>();
+            for (std::size_t i = 0; i < source.size(); ++i)
+                target[i] = static_cast<To>(static_cast<float>(source[i]));
+        });
+    });
 }
 
 // Reads boxes of tensors into device memory, whatever float type the file has.
@@ -109,9 +99,9 @@ class TensorReader {
         storage::File& file = files_[tensors_.at(parameter).stage];
         const std::string name = group + parameter;
         const DType in_file = file.info(name).type, wanted = part.tensor.type();
-        const bool hdf5_converts = in_file != DType::bf16 && wanted != DType::bf16; // fp32 and fp64
+        const bool hdf5_converts = !is_narrow(in_file) && !is_narrow(wanted); // fp32 and fp64
         const DType read_as = in_file == wanted || hdf5_converts ? wanted
-                              : in_file == DType::bf16           ? DType::bf16
+                              : is_narrow(in_file)               ? in_file
                                                                  : DType::f32;
         const Tensor host = stage(part.tensor.shape(), read_as, staging_);
         const storage::Part on_host{part.box, host.reshaped(Shape(part.box.extents()))};

@@ -15,7 +15,7 @@ void check_defined(const Tensor& x, const char* what, const std::string& group) 
 void check_reducible(const Tensor& x, ReduceOp op, const std::string& group) {
     const DType type = x.type();
     const bool is_float = type == DType::f32 || type == DType::f64;
-    const bool is_summable = is_float || type == DType::bf16 || type == DType::i32 || type == DType::i64;
+    const bool is_summable = is_float || is_narrow(type) || type == DType::i32 || type == DType::i64;
     TRIREME_ASSERT(op == ReduceOp::sum ? is_summable : is_float, trireme::name(type),
                    " cannot be reduced by ", op == ReduceOp::sum ? "sum" : "maximum", " in the ", group);
 }
@@ -27,32 +27,74 @@ Communicator::Communicator(std::string name, std::vector<int> world_ranks, int r
     TRIREME_ASSERT(rank_ >= 0 && rank_ < size(), "rank ", rank_, " in the ", name_, " of ", size(), " ranks");
 }
 
-void Communicator::all_reduce(Tensor x, ReduceOp op) {
+void Communicator::check_all_reduce(const Tensor& x, ReduceOp op) const {
     check_defined(x, "all-reduce", name_);
     check_reducible(x, op, name_);
-    if (x.elements() > 0)
-        do_all_reduce(x, op);
 }
 
-void Communicator::reduce_scatter(const Tensor& from, Tensor to) {
+void Communicator::check_reduce_scatter(const Tensor& from, const Tensor& to) const {
     check_defined(from, "reduce-scatter", name_);
     check_defined(to, "reduce-scatter", name_);
     check_reducible(from, ReduceOp::sum, name_);
     TRIREME_ASSERT(from.type() == to.type() && from.elements() == size() * to.elements(),
                    "reduce-scatter over ", size(), " ranks from ", trireme::name(from.type()),
                    from.shape().text(), " to ", trireme::name(to.type()), to.shape().text());
-    if (to.elements() > 0)
-        do_reduce_scatter(from, to);
 }
 
-void Communicator::all_gather(const Tensor& from, Tensor to) {
+void Communicator::check_all_gather(const Tensor& from, const Tensor& to) const {
     check_defined(from, "all-gather", name_);
     check_defined(to, "all-gather", name_);
     TRIREME_ASSERT(from.type() == to.type() && to.elements() == size() * from.elements(), "all-gather over ",
                    size(), " ranks from ", trireme::name(from.type()), from.shape().text(), " to ",
                    trireme::name(to.type()), to.shape().text());
+}
+
+void Communicator::all_reduce(Tensor x, ReduceOp op) {
+    check_all_reduce(x, op);
+    if (x.elements() > 0)
+        do_all_reduce(x, op);
+}
+
+void Communicator::reduce_scatter(const Tensor& from, Tensor to) {
+    check_reduce_scatter(from, to);
+    if (to.elements() > 0)
+        do_reduce_scatter(from, to);
+}
+
+void Communicator::all_gather(const Tensor& from, Tensor to) {
+    check_all_gather(from, to);
     if (from.elements() > 0)
         do_all_gather(from, to);
+}
+
+Request Communicator::start_all_reduce(Tensor x, ReduceOp op) {
+    check_all_reduce(x, op);
+    return x.elements() > 0 ? do_start_all_reduce(x, op) : Request{};
+}
+
+Request Communicator::start_reduce_scatter(const Tensor& from, Tensor to) {
+    check_reduce_scatter(from, to);
+    return to.elements() > 0 ? do_start_reduce_scatter(from, to) : Request{};
+}
+
+Request Communicator::start_all_gather(const Tensor& from, Tensor to) {
+    check_all_gather(from, to);
+    return from.elements() > 0 ? do_start_all_gather(from, to) : Request{};
+}
+
+Request Communicator::do_start_all_reduce(Tensor x, ReduceOp op) {
+    do_all_reduce(x, op);
+    return {};
+}
+
+Request Communicator::do_start_reduce_scatter(const Tensor& from, Tensor to) {
+    do_reduce_scatter(from, to);
+    return {};
+}
+
+Request Communicator::do_start_all_gather(const Tensor& from, Tensor to) {
+    do_all_gather(from, to);
+    return {};
 }
 
 void Communicator::broadcast(Tensor x, int root) {
@@ -80,7 +122,7 @@ Request Communicator::receive(Tensor x, int from, int channel) {
 }
 
 void Communicator::wait(Request& request) {
-    if (request.slot >= 0)
+    if (request.pending())
         do_wait(request);
     request = {};
 }

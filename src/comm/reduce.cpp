@@ -67,6 +67,8 @@ void reduce_in_rank_order(ReduceOp op, DType type, std::span<const std::byte* co
             return reduce_as<double, double>(parts, out, count, Add{});
         case DType::bf16:
             return reduce_as<BFloat16, float>(parts, out, count, Add{});
+        case DType::f16:
+            return reduce_as<Float16, float>(parts, out, count, Add{});
         case DType::i32:
             return reduce_as<std::int32_t, std::int32_t>(parts, out, count, Add{});
         case DType::i64:

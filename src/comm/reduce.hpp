@@ -10,8 +10,8 @@
 
 namespace trireme::comm {
 
-// out[i] = parts[0][i] + parts[1][i] + ... from left to right, or the maximum (a NaN wins). bf16 is added in
-// float and rounded once. `out` may be one of the parts.
+// out[i] = parts[0][i] + parts[1][i] + ... from left to right, or the maximum (a NaN wins). bf16 and fp16 are
+// added in float and rounded once. `out` may be one of the parts.
 void reduce_in_rank_order(ReduceOp op, DType type, std::span<const std::byte* const> parts, std::byte* out,
                           std::int64_t count);
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "data/bpe.hpp"
+#include "trireme/base/hash.hpp"
 #include "trireme/data/tokenizer.hpp"
 
 namespace trireme::data {
@@ -38,8 +39,5 @@ std::unique_ptr<Tokenizer> make_byte_level_bpe(BpeVocabulary vocabulary, Special
 // Throws Error (data) that names the file and, for merges, the line.
 BpeVocabulary read_gpt2_files(const std::filesystem::path& vocab_json,
                               const std::filesystem::path& merges_txt);
-
-// A hash of files' contents, one after the other.
-std::uint64_t hash_bytes(std::string_view bytes, std::uint64_t before = 0);
 
 } // namespace trireme::data

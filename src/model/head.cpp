@@ -52,7 +52,8 @@ void Head::bind(const memory::Arena& arena, const Parameters& parameters, const 
     loss_ = arena.tensor(loss_item_);
 }
 
-void Head::begin() {
+void Head::begin(double loss_gradient) {
+    loss_gradient_ = loss_gradient;
     machinery_.backend->compute().fill(loss_, 0);
     logits_of_ = gradient_of_ = -1;
 }
@@ -70,7 +71,7 @@ void Head::forward(const HeadActivations<Tensor>& kept, std::int64_t micro_batch
     if (mode == Mode::infer)
         return;
     if (mode == Mode::train && machinery_.tensor->size() == 1) {
-        ops.cross_entropy(logits_, d_.valid_rows, kept.targets, {}, loss_factor(), kept.maximum, kept.sums,
+        ops.cross_entropy(logits_, d_.valid_rows, kept.targets, {}, loss_gradient_, kept.maximum, kept.sums,
                           loss_);
         logits_of_ = -1;
         gradient_of_ = micro_batch;
@@ -83,18 +84,13 @@ void Head::forward(const HeadActivations<Tensor>& kept, std::int64_t micro_batch
     ops.cross_entropy_loss(kept.sums, {}, loss_);
 }
 
-// 1 / (tokens of a step): the loss is a mean over the global batch.
-double Head::loss_factor() const {
-    return 1.0 / (static_cast<double>(setup_.global_batch) * static_cast<double>(d_.T));
-}
-
 void Head::backward(const HeadActivations<Tensor>& kept, std::int64_t micro_batch, Tensor grad) {
     backend::Operations& ops = machinery_.backend->compute();
     if (gradient_of_ != micro_batch) {
         if (logits_of_ != micro_batch)
             compute_logits(kept);
         ops.cross_entropy_gradient(logits_, d_.valid_rows, kept.targets, d_.first_row, kept.maximum,
-                                   kept.sums, {}, loss_factor());
+                                   kept.sums, {}, loss_gradient_);
     }
     logits_of_ = gradient_of_ = -1;
     ops.linear_input_gradient(logits_, word_, grad_norm_);

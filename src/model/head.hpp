@@ -37,8 +37,8 @@ class Head {
     void plan_shared(memory::Plan& plan);
     void bind(const memory::Arena& arena, const Parameters& parameters, const Machinery& machinery);
 
-    // Sets the loss sum to zero.
-    void begin();
+    // Sets the loss sum to zero. loss_gradient: what the gradient of each token's loss starts as.
+    void begin(double loss_gradient);
     // From kept.input (and kept.targets unless mode is infer). Adds the loss of the micro-batch to loss().
     void forward(const HeadActivations<Tensor>& kept, std::int64_t micro_batch, Mode mode);
     // grad [Ts, B, C] becomes the gradient of kept.input; adds to the main gradients of norm and word
@@ -50,7 +50,6 @@ class Head {
 
   private:
     void compute_logits(const HeadActivations<Tensor>& kept);
-    double loss_factor() const;
 
     StageSetup setup_;
     Dimensions d_;
@@ -60,6 +59,7 @@ class Head {
     Tensor word_, grad_word_; // [V, C]
     memory::Item logits_item_, loss_item_, grad_norm_item_;
     Tensor logits_, loss_, grad_norm_;
+    double loss_gradient_ = 0;
     std::int64_t logits_of_ = -1;   // micro-batch whose logits the buffer holds
     std::int64_t gradient_of_ = -1; // or whose gradient of logits it holds already
 };

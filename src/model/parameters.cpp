@@ -132,6 +132,8 @@ void Parameters::initialise(std::uint64_t seed, backend::Backend& backend, int t
         initialise_as<double, double>(seed, backend, threads);
     else if (setup_.weight_type == DType::bf16)
         initialise_as<float, BFloat16>(seed, backend, threads);
+    else if (setup_.weight_type == DType::f16)
+        initialise_as<float, Float16>(seed, backend, threads);
     else
         initialise_as<float, float>(seed, backend, threads);
 }

@@ -56,6 +56,7 @@ struct Piece::Impl {
     std::optional<Embedding> embedding;
     std::optional<Head> head;
     Machinery machinery;
+    StepContext step;
 
     std::vector<Slot<Item>> slot_items;
     std::vector<Item> input_items; // of the first layer: more than slots
@@ -167,17 +168,34 @@ struct Piece::Impl {
         return layer == 0 ? first_input(micro_batch) : in.inputs[layer - 1];
     }
 
+    Part layer_part(std::size_t i) const {
+        return {Part::Kind::layer, setup.layers.begin + static_cast<std::int64_t>(i)};
+    }
+    void needs(const Part& part) const {
+        step.hooks->parameters_needed(part);
+        step.hooks->progress();
+    }
+    void added(const Part& part, Accumulation accumulation) const {
+        if (accumulation == Accumulation::ends)
+            step.hooks->gradient_complete(part);
+        step.hooks->progress();
+    }
+
     void forward(const MicroBatch& batch, Mode mode, Tensor output) {
         Slot<Tensor>& in = slot(batch.number);
         if (embedding) {
+            needs({Part::Kind::embedding});
             machinery.backend->copy_to_device(batch.tokens, in.tokens);
             embedding->forward(in.tokens, batch.first_sample, mode, first_input(batch.number));
         }
         const Tensor last = head ? in.head.input : output;
-        for (std::size_t i = 0; i < layers.size(); ++i)
+        for (std::size_t i = 0; i < layers.size(); ++i) {
+            needs(layer_part(i));
             layers[i].forward(layer_input(in, batch.number, i), in.layers[i], batch.first_sample, mode,
                               LayerOutput::wanted, i + 1 < layers.size() ? in.inputs[i] : last);
+        }
         if (head) {
+            needs({Part::Kind::head});
             if (mode != Mode::infer)
                 machinery.backend->copy_to_device(batch.targets, in.head.targets);
             head->forward(in.head, batch.number, mode);
@@ -185,14 +203,24 @@ struct Piece::Impl {
     }
 
     // From the output of the last layer: the gradient of the loss, or what was received.
-    void head_gradient(std::int64_t micro_batch, Slot<Tensor>& in, Tensor grad) {
-        if (head)
-            head->backward(in.head, micro_batch, grad);
+    void head_gradient(std::int64_t micro_batch, Slot<Tensor>& in, Tensor grad, Accumulation accumulation) {
+        if (!head)
+            return;
+        head->backward(in.head, micro_batch, grad);
+        added({Part::Kind::head}, accumulation);
+    }
+    void embedding_gradient(std::int64_t first_sample, const Slot<Tensor>& in, Tensor grad,
+                            Accumulation accumulation) {
+        if (!embedding)
+            return;
+        embedding->weight_gradient(in.tokens, first_sample, grad);
+        added({Part::Kind::embedding}, accumulation);
     }
 
-    void backward(std::int64_t micro_batch, std::int64_t first_sample, Tensor grad) {
+    void backward(std::int64_t micro_batch, std::int64_t first_sample, Tensor grad,
+                  Accumulation accumulation) {
         Slot<Tensor>& in = slot(micro_batch);
-        head_gradient(micro_batch, in, grad);
+        head_gradient(micro_batch, in, grad, accumulation);
         const AttentionCore core = stage.recompute.mode == Recompute::Mode::selective
                                        ? AttentionCore::recomputed
                                        : AttentionCore::kept;
@@ -205,10 +233,10 @@ struct Piece::Impl {
                 const Tensor input = layer_input(in, micro_batch, i);
                 layers[i].input_gradient(input, in.layers[i], core, WeightGradients::now, first_sample, grad,
                                          scratch);
+                added(layer_part(i), accumulation);
             }
         }
-        if (embedding)
-            embedding->weight_gradient(in.tokens, first_sample, grad);
+        embedding_gradient(first_sample, in, grad, accumulation);
     }
 
     std::vector<LayerGradients<Tensor>>& delayed(std::int64_t micro_batch) {
@@ -216,22 +244,24 @@ struct Piece::Impl {
     }
 
     // The weight gradients of head and embedding are not delayed: their inputs are at hand now.
-    void input_gradient(std::int64_t micro_batch, std::int64_t first_sample, Tensor grad) {
+    void input_gradient(std::int64_t micro_batch, std::int64_t first_sample, Tensor grad,
+                        Accumulation accumulation) {
         TRIREME_ASSERT(setup.delayed_gradients > 0 && stage.recompute.mode == Recompute::Mode::none,
                        "half a backward pass without the memory for it");
         Slot<Tensor>& in = slot(micro_batch);
-        head_gradient(micro_batch, in, grad);
+        head_gradient(micro_batch, in, grad, accumulation);
         for (std::size_t i = layers.size(); i-- > 0;)
             layers[i].input_gradient(layer_input(in, micro_batch, i), in.layers[i], AttentionCore::kept,
                                      WeightGradients::later, first_sample, grad, delayed(micro_batch)[i]);
-        if (embedding)
-            embedding->weight_gradient(in.tokens, first_sample, grad);
+        embedding_gradient(first_sample, in, grad, accumulation);
     }
 
-    void weight_gradient(std::int64_t micro_batch) {
+    void weight_gradient(std::int64_t micro_batch, Accumulation accumulation) {
         Slot<Tensor>& in = slot(micro_batch);
-        for (std::size_t i = layers.size(); i-- > 0;)
+        for (std::size_t i = layers.size(); i-- > 0;) {
             layers[i].weight_gradient(layer_input(in, micro_batch, i), in.layers[i], delayed(micro_batch)[i]);
+            added(layer_part(i), accumulation);
+        }
     }
 
     void recompute(std::int64_t micro_batch, std::int64_t first_sample, Slot<Tensor>& in,
@@ -255,9 +285,10 @@ void Piece::bind(const memory::Arena& arena, const Parameters& parameters, const
 const PieceSetup& Piece::setup() const {
     return impl_->setup;
 }
-void Piece::begin() {
+void Piece::begin(const StepContext& step) {
+    impl_->step = step;
     if (impl_->head)
-        impl_->head->begin();
+        impl_->head->begin(step.loss_gradient);
 }
 Tensor Piece::input(std::int64_t micro_batch) const {
     return impl_->first_input(micro_batch);
@@ -265,14 +296,16 @@ Tensor Piece::input(std::int64_t micro_batch) const {
 void Piece::forward(const MicroBatch& batch, Mode mode, Tensor output) {
     impl_->forward(batch, mode, output);
 }
-void Piece::backward(std::int64_t micro_batch, std::int64_t first_sample, Tensor grad) {
-    impl_->backward(micro_batch, first_sample, grad);
+void Piece::backward(std::int64_t micro_batch, std::int64_t first_sample, Tensor grad,
+                     Accumulation accumulation) {
+    impl_->backward(micro_batch, first_sample, grad, accumulation);
 }
-void Piece::input_gradient(std::int64_t micro_batch, std::int64_t first_sample, Tensor grad) {
-    impl_->input_gradient(micro_batch, first_sample, grad);
+void Piece::input_gradient(std::int64_t micro_batch, std::int64_t first_sample, Tensor grad,
+                           Accumulation accumulation) {
+    impl_->input_gradient(micro_batch, first_sample, grad, accumulation);
 }
-void Piece::weight_gradient(std::int64_t micro_batch) {
-    impl_->weight_gradient(micro_batch);
+void Piece::weight_gradient(std::int64_t micro_batch, Accumulation accumulation) {
+    impl_->weight_gradient(micro_batch, accumulation);
 }
 Tensor Piece::loss() const {
     return impl_->head->loss();

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "trireme/comm/phase.hpp"
 
@@ -22,6 +23,24 @@ const char* name(StateKind kind) {
     return kNames[static_cast<std::size_t>(kind)];
 }
 
+// Who completes the gradient of a parameter that this rank holds. A tied word embedding: the embedding where
+// that is here, the head on the last stage of several.
+model::Part part_of(const HeldParameter& held) {
+    using Kind = model::Part::Kind;
+    switch (held.parameter.owner) {
+    case catalogue::Owner::layer:
+        return {Kind::layer, held.parameter.layer};
+    case catalogue::Owner::embedding:
+        return {Kind::embedding};
+    case catalogue::Owner::head:
+        return {Kind::head};
+    case catalogue::Owner::tied:
+        return {held.role == model::Role::copy ? Kind::head : Kind::embedding};
+    }
+    TRIREME_ASSERT(false, "a parameter without an owner");
+    return {};
+}
+
 } // namespace
 
 Optimizer::Optimizer(const OptimizerSetup& setup, const model::Parameters& parameters,
@@ -38,8 +57,20 @@ Optimizer::Optimizer(const OptimizerSetup& setup, const model::Parameters& param
                 state.items[static_cast<std::size_t>(kind)] =
                     plan.add(Category::optimizer, concat(name(kind), " of bucket ", i),
                              Shape{state.range.size()}, parameters.setup().gradient_type);
+        std::set<model::Part> parts;
+        for (const std::size_t member : parameters.buckets()[i].members)
+            parts.insert(part_of(parameters.held()[member]));
+        state.parts = static_cast<int>(parts.size());
+        for (const model::Part& part : parts)
+            buckets_of_[part].push_back(i);
         states_.push_back(state);
+        forward_order_.push_back(i);
     }
+    // Chunk by chunk; within one, buckets follow each other in reverse model order.
+    std::ranges::sort(forward_order_, [&](std::size_t a, std::size_t b) {
+        const int of_a = parameters.buckets()[a].chunk, of_b = parameters.buckets()[b].chunk;
+        return of_a != of_b ? of_a < of_b : a > b;
+    });
     norm_item_ = plan.add(Category::buffers, "squared gradient norm", Shape{1}, DType::f64);
     factor_item_ = plan.add(Category::buffers, "gradient factor", Shape{1}, DType::f64);
 }
@@ -74,17 +105,55 @@ void Optimizer::copy_master_from_weights() {
 void Optimizer::begin() {
     for (std::size_t i = 0; i < states_.size(); ++i)
         backend_->compute().fill(parameters_.bucket_gradients(i), 0);
+    for (State& state : states_)
+        state.parts_left = state.parts;
+}
+
+std::span<const std::size_t> Optimizer::buckets_of(const model::Part& part) const {
+    const auto found = buckets_of_.find(part);
+    return found == buckets_of_.end() ? std::span<const std::size_t>{} : found->second;
+}
+
+void Optimizer::start_reduction(std::size_t bucket) {
+    const Tensor gradients = parameters_.bucket_gradients(bucket);
+    states_[bucket].reduction = sharded()
+                                    ? groups_->data->start_reduce_scatter(gradients, owned_gradients(bucket))
+                                    : groups_->data->start_all_reduce(gradients, ReduceOp::sum);
+}
+
+void Optimizer::gradient_complete(const model::Part& part) {
+    for (const std::size_t i : buckets_of(part)) {
+        TRIREME_ASSERT(states_[i].parts_left > 0, "gradients were added to bucket ", i, " after its last");
+        if (--states_[i].parts_left == 0 && setup_.overlap != Overlap::none)
+            start_reduction(i);
+    }
 }
 
 void Optimizer::gradients_complete(int chunk) {
     for (std::size_t i = 0; i < states_.size(); ++i) {
         if (parameters_.buckets()[i].chunk != chunk)
             continue;
-        if (sharded())
-            groups_->data->reduce_scatter(parameters_.bucket_gradients(i), owned_gradients(i));
-        else
-            groups_->data->all_reduce(parameters_.bucket_gradients(i), ReduceOp::sum);
+        TRIREME_ASSERT(states_[i].parts_left == 0, "gradients of bucket ", i, " are not complete");
+        if (setup_.overlap != Overlap::none)
+            continue;
+        start_reduction(i);
+        groups_->data->wait(states_[i].reduction);
     }
+}
+
+void Optimizer::parameters_needed(const model::Part& part) {
+    for (const std::size_t i : buckets_of(part))
+        groups_->data->wait(states_[i].gathering);
+}
+
+void Optimizer::settle() {
+    for (State& state : states_)
+        groups_->data->wait(state.gathering);
+}
+
+void Optimizer::progress() {
+    if (setup_.overlap != Overlap::none)
+        groups_->data->progress();
 }
 
 // Whether this rank adds the bucket to the gradient norm: each logical parameter counts once. What is cut
@@ -119,8 +188,10 @@ double Optimizer::squared_norm() {
     return value[0];
 }
 
-StepResult Optimizer::step(double learning_rate, double gradient_scale) {
+StepResult Optimizer::step(const Rates& rates, double gradient_scale) {
     const comm::PhaseScope phase("optimizer step");
+    for (State& state : states_)
+        groups_->data->wait(state.reduction);
     StepResult result;
     result.gradient_norm = std::sqrt(squared_norm()) * gradient_scale;
     result.updated = std::isfinite(result.gradient_norm);
@@ -131,21 +202,25 @@ StepResult Optimizer::step(double learning_rate, double gradient_scale) {
     backend_->copy_to_device(Tensor(std::span<double>(factor), Shape{1}), factor_);
     if (result.updated)
         ++steps_;
-    for (std::size_t i = 0; i < states_.size(); ++i) {
-        update_bucket(i, learning_rate);
-        if (sharded())
-            groups_->data->all_gather(owned_weights(i), parameters_.bucket_weights(i));
+    for (const std::size_t i : forward_order_) {
+        update_bucket(i, rates);
+        if (!sharded())
+            continue;
+        states_[i].gathering =
+            groups_->data->start_all_gather(owned_weights(i), parameters_.bucket_weights(i));
+        if (setup_.overlap != Overlap::reduction_and_gather)
+            groups_->data->wait(states_[i].gathering);
     }
     return result;
 }
 
 // One call for each run of neighbours that all decay or all do not, within this rank's range; alignment gaps
 // are zero and stay so.
-void Optimizer::update_bucket(std::size_t number, double learning_rate) {
+void Optimizer::update_bucket(std::size_t number, const Rates& rates) {
     const Bucket& bucket = parameters_.buckets()[number];
     const State& state = states_[number];
     backend::Adam adam;
-    adam.learning_rate = learning_rate;
+    adam.learning_rate = rates.learning_rate;
     adam.beta1 = setup_.beta1;
     adam.beta2 = setup_.beta2;
     adam.epsilon = setup_.epsilon;
@@ -159,7 +234,7 @@ void Optimizer::update_bucket(std::size_t number, double learning_rate) {
             ++end;
         const topology::Interval run =
             intersect(topology::Interval{held(begin).flat.begin, held(end - 1).flat.end}, state.range);
-        adam.weight_decay = held(begin).parameter.decays ? setup_.weight_decay : 0;
+        adam.weight_decay = held(begin).parameter.decays ? rates.weight_decay : 0;
         begin = end;
         if (run.empty())
             continue;

@@ -13,6 +13,9 @@
 
 namespace trireme::options {
 
+// Products of counts below it stay exact, in int64 and in double.
+inline constexpr std::int64_t kMostSamples = std::int64_t{1} << 53;
+
 class Checker {
   public:
     Checker(const Parsed& parsed, const Environment& environment)
@@ -70,10 +73,13 @@ void check_data(Checker& check);
 void check_model(Checker& check);
 void check_shape(Checker& check);
 void check_layout(Checker& check);
+void check_overlap(Checker& check);
 void check_recompute(Checker& check);
 void check_batch(Checker& check);
 void check_length(Checker& check);
 void check_learning_rate(Checker& check);
+void check_weight_decay(Checker& check);
+void check_precision(Checker& check);
 void check_run(Checker& check);
 
 } // namespace trireme::options

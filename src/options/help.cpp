@@ -1,6 +1,7 @@
 // The table as people read it: --help on a terminal, docs/options.md in a browser.
 #include <algorithm>
 
+#include "options/conflicts.hpp"
 #include "options/convert.hpp"
 #include "options/describe.hpp"
 #include "trireme/base/error.hpp"
@@ -91,6 +92,17 @@ std::string own_options() {
     return page;
 }
 
+std::string conflicts_page() {
+    std::string page = "\n| options | ranks | message |\n|---|---|---|\n";
+    for (const Conflict& conflict : conflicts()) {
+        const std::string message = message_of(conflict);
+        const std::size_t begin = message.find("error: ") + 7;
+        page += concat("| `", conflict.arguments, "` | ", conflict.ranks, " | ",
+                       cell(message.substr(begin, message.find('\n') - begin)), " |\n");
+    }
+    return page;
+}
+
 std::string megatron_options(Status status, std::string_view column) {
     std::string page = concat("\n| option | ", column, " |\n|---|---|\n");
     for (const Row& row : table()) {
@@ -151,6 +163,14 @@ All mistakes are reported together, with the values, where they came from and wh
 ## Honoured
 )";
     page += own_options();
+    page += R"(
+## What does not go together
+
+An example for each rule between options: added to a run of 4 layers, hidden size 8, 4 heads and sequences of 16, with
+micro-batches of 1, for 10 iterations (or 1000 samples). Options with values that other options give a meaning are refused
+without those, never left aside in silence. The message goes on with the values, where they came from, and what to try.
+)";
+    page += conflicts_page();
     page += "\n## Already so\n\nAccepted, because Trireme does that anyway; one line at start says why.\n";
     page += megatron_options(Status::already_so, "why nothing has to be done");
     page += "\n## Not in this version\n\nAn error that says so; the second column says what holds instead.\n";

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <utility>
 
+#include "options/batch_schedule.hpp"
 #include "options/checker.hpp"
 #include "options/convert.hpp"
 #include "options/table.hpp"
@@ -30,9 +31,9 @@ using Name = std::pair<std::string_view, Enum>;
 constexpr std::array kSchedules{Name<PipelineSchedule>{"1f1b", PipelineSchedule::one_forward_one_backward},
                                 Name<PipelineSchedule>{"gpipe", PipelineSchedule::gpipe},
                                 Name<PipelineSchedule>{"zb-h1", PipelineSchedule::zb_h1}};
-constexpr std::array kDtypes{Name<ParamsDtype>{"fp32", ParamsDtype::fp32},
-                             Name<ParamsDtype>{"fp64", ParamsDtype::fp64},
-                             Name<ParamsDtype>{"bf16", ParamsDtype::bf16}};
+constexpr std::array kDtypes{
+    Name<ParamsDtype>{"fp32", ParamsDtype::fp32}, Name<ParamsDtype>{"fp64", ParamsDtype::fp64},
+    Name<ParamsDtype>{"bf16", ParamsDtype::bf16}, Name<ParamsDtype>{"fp16", ParamsDtype::fp16}};
 constexpr std::array kPositionEmbeddings{
     Name<PositionEmbedding>{"learned_absolute", PositionEmbedding::learned_absolute},
     Name<PositionEmbedding>{"rope", PositionEmbedding::rope},
@@ -42,7 +43,15 @@ constexpr std::array kNormalizations{Name<Normalization>{"LayerNorm", Normalizat
 constexpr std::array kDecayStyles{
     Name<LrDecayStyle>{"constant", LrDecayStyle::constant},
     Name<LrDecayStyle>{"linear", LrDecayStyle::linear}, Name<LrDecayStyle>{"cosine", LrDecayStyle::cosine},
-    Name<LrDecayStyle>{"inverse-square-root", LrDecayStyle::inverse_square_root}};
+    Name<LrDecayStyle>{"inverse-square-root", LrDecayStyle::inverse_square_root},
+    Name<LrDecayStyle>{"WSD", LrDecayStyle::wsd}};
+constexpr std::array kWsdStyles{Name<WsdDecayStyle>{"exponential", WsdDecayStyle::exponential},
+                                Name<WsdDecayStyle>{"linear", WsdDecayStyle::linear},
+                                Name<WsdDecayStyle>{"cosine", WsdDecayStyle::cosine},
+                                Name<WsdDecayStyle>{"minus_sqrt", WsdDecayStyle::minus_sqrt}};
+constexpr std::array kWeightDecayStyles{Name<WeightDecayStyle>{"constant", WeightDecayStyle::constant},
+                                        Name<WeightDecayStyle>{"linear", WeightDecayStyle::linear},
+                                        Name<WeightDecayStyle>{"cosine", WeightDecayStyle::cosine}};
 constexpr std::array kDataloaders{Name<DataloaderType>{"single", DataloaderType::single},
                                   Name<DataloaderType>{"cyclic", DataloaderType::cyclic}};
 constexpr std::array kTokenizers{Name<TokenizerType>{"GPT2BPETokenizer", TokenizerType::gpt2_bpe},
@@ -94,11 +103,22 @@ Resolved::Optimizer optimizer_of(const Values& v) {
     Resolved::Optimizer optimizer{.lr = *v.lr,
                                   .min_lr = v.min_lr,
                                   .lr_decay_style = choose(v.lr_decay_style, kDecayStyles),
-                                  .weight_decay = v.weight_decay,
+                                  .lr_warmup_init = v.lr_warmup_init,
+                                  .wsd_decay_style = choose(v.lr_wsd_decay_style, kWsdStyles),
+                                  .rates_from = v.use_checkpoint_opt_param_scheduler ? RatesFrom::checkpoint
+                                                                                     : RatesFrom::options,
+                                  .start_weight_decay = v.start_weight_decay.value_or(v.weight_decay),
+                                  .end_weight_decay = v.end_weight_decay.value_or(v.weight_decay),
+                                  .weight_decay_style = choose(v.weight_decay_incr_style, kWeightDecayStyles),
                                   .adam_beta1 = v.adam_beta1,
                                   .adam_beta2 = v.adam_beta2,
                                   .adam_eps = v.adam_eps,
-                                  .clip_grad = v.clip_grad};
+                                  .clip_grad = v.clip_grad,
+                                  .fixed_loss_scale = v.loss_scale.value_or(0),
+                                  .initial_loss_scale = v.initial_loss_scale,
+                                  .min_loss_scale = v.min_loss_scale,
+                                  .loss_scale_window = v.loss_scale_window,
+                                  .loss_scale_hysteresis = v.hysteresis};
     const std::int64_t global = *v.global_batch_size;
     optimizer.lr_decay_samples = v.lr_decay_samples ? *v.lr_decay_samples : *v.lr_decay_iters * global;
     if (v.lr_warmup_fraction) // Megatron-LM keeps the fraction of a sample
@@ -106,6 +126,9 @@ Resolved::Optimizer optimizer_of(const Values& v) {
             std::llround(*v.lr_warmup_fraction * static_cast<double>(optimizer.lr_decay_samples));
     else
         optimizer.lr_warmup_samples = v.lr_warmup_samples.value_or(v.lr_warmup_iters.value_or(0) * global);
+    if (optimizer.lr_decay_style == LrDecayStyle::wsd)
+        optimizer.wsd_decay_samples =
+            v.lr_wsd_decay_samples.value_or(v.lr_wsd_decay_iters.value_or(0) * global);
     return optimizer;
 }
 
@@ -143,11 +166,14 @@ Resolved resolve(const Parsed& parsed, const Environment& environment) {
     check_data(check);
     check_model(check);
     check_shape(check);
+    check_precision(check);
     check_layout(check);
+    check_overlap(check);
     check_recompute(check);
     check_batch(check);
     check_length(check);
     check_learning_rate(check);
+    check_weight_decay(check);
     check_run(check);
     throw_problems(check.problems());
 
@@ -165,18 +191,25 @@ Resolved resolve(const Parsed& parsed, const Environment& environment) {
                 ? *v.num_layers / v.pipeline_model_parallel_size / *v.num_layers_per_virtual_pipeline_stage
                 : 1,
         .sequence_parallel = v.sequence_parallel,
-        .distributed_optimizer = v.use_distributed_optimizer};
+        .distributed_optimizer = v.use_distributed_optimizer,
+        .overlap_grad_reduce = v.overlap_grad_reduce,
+        .overlap_param_gather = v.overlap_param_gather,
+        .ddp_bucket_size = v.ddp_bucket_size};
     resolved.model = model_of(v);
     resolved.recompute = recompute_of(v);
     resolved.recompute_num_layers = v.recompute_num_layers.value_or(0);
     resolved.batch = {.micro_batch_size = *v.micro_batch_size,
                       .global_batch_size = *v.global_batch_size,
                       .num_microbatches =
-                          *v.global_batch_size / (*v.micro_batch_size * resolved.layout.data_parallel)};
+                          *v.global_batch_size / (*v.micro_batch_size * resolved.layout.data_parallel),
+                      .schedule = topology::BatchSchedule::constant(*v.global_batch_size)};
     resolved.training.seed = static_cast<std::uint64_t>(v.seed);
     if (parsed.command == Command::pretrain) {
+        if (const auto growing = read_batch_schedule(v).schedule)
+            resolved.batch.schedule = *growing;
         resolved.training.train_iters = *v.train_iters;
-        resolved.training.train_samples = *v.train_iters * *v.global_batch_size;
+        resolved.training.train_samples = resolved.batch.schedule.samples_of(*v.train_iters);
+        resolved.training.check_replicas = v.check_replicas.value_or(0);
         resolved.training.exit_interval = v.exit_interval.value_or(0);
         resolved.training.check_for_nan = !v.no_check_for_nan_in_loss_and_grad;
         resolved.optimizer = optimizer_of(v);
@@ -212,6 +245,8 @@ Resolved resolve(const Parsed& parsed, const Environment& environment) {
                    "): already so, all linear layers have biases without --disable-bias-linear"));
     if (v.use_distributed_optimizer && resolved.layout.data_parallel == 1)
         resolved.notes.push_back("--use-distributed-optimizer changes nothing at DP 1");
+    if (v.overlap_grad_reduce && resolved.layout.data_parallel == 1)
+        resolved.notes.push_back("--overlap-grad-reduce changes nothing at DP 1");
     return resolved;
 }
 

@@ -27,7 +27,8 @@ void check_run(Checker& check) {
                            "--eval-interval 1000 (Megatron-LM's former default), or leave out --eval-iters");
         check_needs(check, v.save.has_value(), "save", {"save-interval", "no-save-optim"});
         check_needs(check, v.load.has_value(), "load",
-                    {"finetune", "no-load-optim", "no-load-rng", "exit-on-missing-checkpoint"});
+                    {"finetune", "no-load-optim", "no-load-rng", "exit-on-missing-checkpoint",
+                     "use-checkpoint-opt_param-scheduler"});
         if (v.no_check_for_nan_in_loss_and_grad && check.given("check-for-nan-in-loss-and-grad"))
             check.complain("the check for NaN is asked for and switched off",
                            {"no-check-for-nan-in-loss-and-grad"}, "leave out one of the two",

@@ -1,4 +1,4 @@
-// Rules of the shapes that came after GPT-2's, and of the type of the weights. An option that would silently
+// Rules of the shapes that came after GPT-2's. An option that would silently
 // do nothing is an error; defaults that hold only beside another option are derived here.
 #include <initializer_list>
 #include <numeric>
@@ -11,18 +11,6 @@ namespace {
 
 constexpr std::string_view kType = "position-embedding-type";
 constexpr std::string_view kAlias = "use-rotary-position-embeddings";
-
-void check_type(Checker& check) {
-    Values& v = check.values;
-    if (!v.bf16 || !check.sound({"bf16", "params-dtype"}) || v.params_dtype == "bf16")
-        return;
-    if (check.given("params-dtype") && !check.inherited("params-dtype")) {
-        check.complain(concat("--bf16 means --params-dtype bf16, not ", v.params_dtype),
-                       {"bf16", "params-dtype"}, "leave out one of the two");
-        return check.spoil("params-dtype");
-    }
-    check.derive("params-dtype", v.params_dtype, "bf16");
-}
 
 // Returns whether what follows from the kind of positions can be told.
 bool check_position_embedding(Checker& check) {
@@ -106,7 +94,6 @@ void check_groups(Checker& check) {
 } // namespace
 
 void check_shape(Checker& check) {
-    check_type(check);
     if (check_position_embedding(check))
         check_rotary(check);
     check_groups(check);

@@ -1,7 +1,7 @@
-// Rules of required options, batches, the length of training and the learning rate. Lengths are kept in
-// samples, as Megatron-LM does: iterations times the global batch.
+// Rules of required options, batches and the length of training.
 #include <vector>
 
+#include "options/batch_schedule.hpp"
 #include "options/checker.hpp"
 #include "options/convert.hpp"
 #include "options/table.hpp"
@@ -10,9 +10,6 @@
 
 namespace trireme::options {
 namespace {
-
-constexpr std::int64_t kMostSamples = std::int64_t{1}
-                                      << 53; // products below stay exact, in int64 and in double
 
 // Options that a command cannot do without. A checkpoint brings the model's along for evaluate and generate.
 std::vector<std::string_view> required_options(Command command, const Values& values) {
@@ -51,23 +48,6 @@ std::int64_t data_parallel(const Checker& check) {
            (check.values.tensor_model_parallel_size * check.values.pipeline_model_parallel_size);
 }
 
-// A length given in iterations or in samples: the two may not be mixed with the way training itself is
-// counted.
-void check_not_mixed(Checker& check) {
-    const bool by_samples = check.given("train-samples");
-    for (const std::string_view length : {"lr-decay", "lr-warmup"}) {
-        const std::string wrong = concat(length, by_samples ? "-iters" : "-samples");
-        const std::string right = concat(length, by_samples ? "-samples" : "-iters");
-        const std::string_view counted = by_samples ? "train-samples" : "train-iters";
-        if (!check.given(wrong) || !check.given(counted) || !check.sound({wrong, counted}))
-            continue;
-        check.complain(concat("iterations and samples cannot be mixed: training is counted in ",
-                              by_samples ? "samples" : "iterations"),
-                       {wrong, counted}, concat("--", right));
-        check.spoil(wrong);
-    }
-}
-
 } // namespace
 
 void check_required(Checker& check) {
@@ -93,6 +73,53 @@ void check_required(Checker& check) {
     check.complain_missing(concat(join(missing, ", "), missing.size() == 1 ? " is missing" : " are missing"),
                            std::move(details));
 }
+
+namespace {
+
+// Batches that grow. The global batch size is the last of them; each is a multiple of micro-batch x DP.
+void check_batch_schedule(Checker& check, std::int64_t one_pass) {
+    Values& v = check.values;
+    constexpr std::string_view kRamp = "rampup-batch-size", kSteps = "step-batch-size-schedule",
+                               kGlobal = "global-batch-size", kAccumulation = "gradient-accumulation-steps";
+    const bool ramp = !v.rampup_batch_size.empty(), steps = !v.step_batch_size_schedule.empty();
+    if (check.command != Command::pretrain || (!ramp && !steps) || !check.sound({kRamp, kSteps, kGlobal}))
+        return;
+    const std::string_view name = ramp ? kRamp : kSteps;
+    const auto refuse = [&](std::string what, std::initializer_list<std::string_view> names,
+                            std::string attempt) {
+        check.complain(std::move(what), names, std::move(attempt));
+        check.spoil(name);
+        check.spoil(kGlobal);
+    };
+    if (ramp && steps)
+        return refuse("the batch grows in one way", {kRamp, kSteps}, "leave out one of the two");
+    if (v.gradient_accumulation_steps)
+        return refuse("a batch that grows is no fixed number of accumulation steps", {name, kAccumulation},
+                      "leave out --gradient-accumulation-steps");
+    if (ramp && !v.global_batch_size)
+        return refuse("the batch that a ramp leads to is missing", {kRamp, kGlobal}, "--global-batch-size N");
+    if (steps && v.global_batch_size)
+        return refuse("--step-batch-size-schedule says all global batches", {kSteps, kGlobal},
+                      "leave out --global-batch-size");
+    const BatchScheduleText read = read_batch_schedule(v);
+    if (!read.wrong.empty())
+        return ramp ? refuse(read.wrong, {kRamp, kGlobal}, read.cure)
+                    : refuse(read.wrong, {kSteps}, read.cure);
+    if (!read.schedule)
+        return;
+    for (const std::int64_t size : read.schedule->sizes())
+        if (size % one_pass != 0) {
+            check.complain_about_ranks(
+                concat("a global batch of ", size, " is not a multiple of ", one_pass, " (micro-batch x DP)"),
+                {name, "micro-batch-size"}, concat("multiples of ", one_pass));
+            check.spoil(name);
+            return check.spoil(kGlobal);
+        }
+    if (steps)
+        check.derive(kGlobal, v.global_batch_size, read.schedule->last());
+}
+
+} // namespace
 
 void check_batch(Checker& check) {
     Values& v = check.values;
@@ -124,6 +151,9 @@ void check_batch(Checker& check) {
                             {"micro-batch-size", "gradient-accumulation-steps"}, "");
     const std::string shares = concat("micro-batch ", micro, " x DP ", dp);
     const std::int64_t one_pass = micro * dp;
+    check_batch_schedule(check, one_pass);
+    if (!check.sound({"global-batch-size"}))
+        return;
     if (!v.global_batch_size)
         check.derive("global-batch-size", v.global_batch_size, one_pass * steps);
     const std::int64_t global = *v.global_batch_size;
@@ -157,61 +187,28 @@ void check_length(Checker& check) {
                        "leave out one of the two");
         return check.spoil("train-iters");
     }
-    check_not_mixed(check);
     if (!check.sound({"global-batch-size", "micro-batch-size"}) || !v.global_batch_size)
         return;
     const std::int64_t global = *v.global_batch_size;
-    if (v.train_iters && *v.train_iters > kMostSamples / global) {
+    if (!v.rampup_batch_size.empty() && check.sound({"rampup-batch-size"}) && !check.given("train-samples")) {
+        check.complain("a batch that is ramped up goes with a training counted in samples",
+                       {"rampup-batch-size", "train-iters"}, "--train-samples N in place of --train-iters");
+        return check.spoil("train-iters");
+    }
+    const topology::BatchSchedule batches =
+        read_batch_schedule(v).schedule.value_or(topology::BatchSchedule::constant(global));
+    const std::int64_t largest = batches.sizes().back();
+    if (v.train_iters && *v.train_iters > kMostSamples / largest) {
         check.complain("the length of training is beyond counting", {"train-iters", "global-batch-size"});
         return check.spoil("train-iters");
     }
     if (!v.train_iters && v.train_samples) {
-        if (*v.train_samples < global)
+        if (*v.train_samples < batches.at(0))
             return check.complain(
-                concat(*v.train_samples, " samples do not make one global batch of ", global),
+                concat(*v.train_samples, " samples do not make one global batch of ", batches.at(0)),
                 {"train-samples", "global-batch-size"});
-        check.derive("train-iters", v.train_iters, *v.train_samples / global);
+        check.derive("train-iters", v.train_iters, batches.iterations_within(*v.train_samples));
     }
-}
-
-void check_learning_rate(Checker& check) {
-    Values& v = check.values;
-    if (check.command != Command::pretrain)
-        return;
-    if (v.lr && check.sound({"lr", "min-lr"}) && v.min_lr > *v.lr)
-        check.complain(
-            concat("the lowest learning rate ", show(v.min_lr), " is above the highest ", show(*v.lr)),
-            {"min-lr", "lr"}, concat("--min-lr ", show(*v.lr / 10)));
-
-    std::vector<std::string_view> warmups;
-    for (const std::string_view name : {"lr-warmup-fraction", "lr-warmup-iters", "lr-warmup-samples"})
-        if (check.given(name))
-            warmups.push_back(name);
-    if (!check.sound({"lr-warmup-fraction", "lr-warmup-iters", "lr-warmup-samples", "lr-decay-iters",
-                      "lr-decay-samples"}))
-        return;
-    if (warmups.size() > 1)
-        return check.complain("the warm-up has one length", {warmups[0], warmups[1]},
-                              "leave out one of the two");
-
-    if (!v.train_iters || !v.global_batch_size ||
-        !check.sound({"train-iters", "train-samples", "global-batch-size"}))
-        return;
-    const bool by_samples = check.given("train-samples");
-    const std::int64_t unit = by_samples ? 1 : *v.global_batch_size;
-    auto& decay = by_samples ? v.lr_decay_samples : v.lr_decay_iters;
-    auto& warmup = by_samples ? v.lr_warmup_samples : v.lr_warmup_iters;
-    const std::string_view decay_name = by_samples ? "lr-decay-samples" : "lr-decay-iters";
-    const std::string_view warmup_name = by_samples ? "lr-warmup-samples" : "lr-warmup-iters";
-    if (!decay)
-        check.derive(decay_name, decay, by_samples ? *v.train_samples : *v.train_iters);
-    if (*decay > kMostSamples / unit)
-        return check.complain("the length of the decay is beyond counting",
-                              {decay_name, "global-batch-size"});
-    if (warmup && *warmup >= *decay)
-        check.complain(concat("a warm-up of ", *warmup, " is not shorter than the decay of ", *decay,
-                              by_samples ? " samples" : " iterations"),
-                       {warmup_name, decay_name}, concat("--", warmup_name, " ", *decay / 100));
 }
 
 } // namespace trireme::options

@@ -44,6 +44,25 @@ std::vector<Row> layout_rows() {
          .field = &Values::use_distributed_optimizer,
          .help = "optimizer state is cut over data-parallel ranks (ZeRO-1) instead of held by each",
          .commands = kOnlyPretrain},
+        {.name = "overlap-grad-reduce",
+         .field = &Values::overlap_grad_reduce,
+         .help =
+             "reduce a bucket of gradients over data-parallel ranks as soon as it is complete, beside the "
+             "backward passes; the same bits",
+         .commands = kOnlyPretrain},
+        {.name = "overlap-param-gather",
+         .field = &Values::overlap_param_gather,
+         .help =
+             "gather new parameters until the next forward pass needs them; with use-distributed-optimizer "
+             "and overlap-grad-reduce; the same bits",
+         .commands = kOnlyPretrain},
+        {.name = "ddp-bucket-size",
+         .placeholder = "N",
+         .field = &Values::ddp_bucket_size,
+         .by_default = "40000000",
+         .range = at_least(1),
+         .help = "parameters from which on a bucket is full: what is reduced, and overlaps, at once",
+         .commands = kOnlyPretrain},
     };
 }
 
@@ -124,12 +143,14 @@ std::vector<Row> model_rows() {
          .placeholder = "TYPE",
          .field = &Values::params_dtype,
          .by_default = "fp32",
-         .choices = {"fp32", "fp64", "bf16"},
-         .help = "type of weights and activations; gradients, master weights and moments of bf16 are fp32 "
+         .choices = {"fp32", "fp64", "bf16", "fp16"},
+         .help = "type of weights and activations; gradients, master weights and moments of bf16 and fp16 "
+                 "are fp32 "
                  "(fp64: to "
                  "hold layouts against each other)",
          .belongs = kModel},
         {.name = "bf16", .field = &Values::bf16, .help = "short for --params-dtype bf16"},
+        {.name = "fp16", .field = &Values::fp16, .help = "short for --params-dtype fp16"},
     };
 }
 

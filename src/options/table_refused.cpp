@@ -6,15 +6,7 @@ namespace {
 
 std::vector<Row> not_yet_rows() {
     return {
-        {.name = "fp16", .help = "use --bf16"},
-        {.name = "loss-scale", .help = "bf16 needs no scale of the loss, and there is no fp16"},
-        {.name = "initial-loss-scale", .help = "bf16 needs no scale of the loss, and there is no fp16"},
-        {.name = "min-loss-scale", .help = "bf16 needs no scale of the loss, and there is no fp16"},
-        {.name = "loss-scale-window", .help = "bf16 needs no scale of the loss, and there is no fp16"},
-        {.name = "hysteresis", .help = "bf16 needs no scale of the loss, and there is no fp16"},
         {.name = "grad-reduce-in-bf16", .help = "gradients are reduced in fp32 or wider"},
-        {.name = "overlap-grad-reduce", .help = "gradients are reduced after the last micro-batch"},
-        {.name = "overlap-param-gather", .help = "parameters are gathered at the end of the step"},
         {.name = "tp-comm-overlap", .help = "tensor-parallel communication does not overlap with computing"},
         {.name = "num-virtual-stages-per-pipeline-rank",
          .help = "say it with --num-layers-per-virtual-pipeline-stage"},
@@ -33,22 +25,9 @@ std::vector<Row> not_yet_rows() {
          .help = "rope pairs a dimension with the one half the rotated width on"},
         {.name = "rotary-seq-len-interpolation-factor", .help = "use --use-rope-scaling"},
         {.name = "distribute-saved-activations", .help = "saved activations are whole on each rank"},
-        {.name = "rampup-batch-size", .help = "the batch size is constant"},
-        {.name = "step-batch-size-schedule", .help = "the batch size is constant"},
         {.name = "decrease-batch-size-if-needed", .help = "the batch size is taken as it is given"},
         {.name = "eval-micro-batch-size", .help = "evaluation uses the micro-batch size of training"},
         {.name = "eval-global-batch-size", .help = "evaluation uses the global batch size of training"},
-        {.name = "lr-warmup-init", .help = "the warm-up starts from 0"},
-        {.name = "lr-wsd-decay-style", .help = "there is no WSD decay"},
-        {.name = "lr-wsd-decay-iters", .help = "there is no WSD decay"},
-        {.name = "lr-wsd-decay-samples", .help = "there is no WSD decay"},
-        {.name = "start-weight-decay", .help = "weight decay is constant"},
-        {.name = "end-weight-decay", .help = "weight decay is constant"},
-        {.name = "weight-decay-incr-style", .help = "weight decay is constant"},
-        {.name = "override-opt_param-scheduler", .help = "the schedule of the command line counts"},
-        {.name = "override-opt-param-scheduler", .help = "the schedule of the command line counts"},
-        {.name = "use-checkpoint-opt_param-scheduler", .help = "the schedule of the command line counts"},
-        {.name = "use-checkpoint-opt-param-scheduler", .help = "the schedule of the command line counts"},
         {.name = "data-args-path", .help = "use --data-path, or --config FILE"},
         {.name = "per-split-data-args-path",
          .help = "use --train-data-path, --valid-data-path and --test-data-path"},
@@ -71,7 +50,6 @@ std::vector<Row> not_yet_rows() {
         {.name = "profile", .help = "there is no trace"},
         {.name = "skip-train", .help = "use trireme evaluate"},
         {.name = "full-validation", .help = "evaluation takes --eval-iters batches"},
-        {.name = "check-replicas", .help = "copies are not compared while training"},
     };
 }
 

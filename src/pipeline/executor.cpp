@@ -33,6 +33,23 @@ int most_delayed(std::span<const Instruction> instructions, int chunk) {
     return most;
 }
 
+// Slots of each kind that one chunk of this stage needs, whichever number of micro-batches a step has.
+struct Slots {
+    int in_flight = 0, inputs = 0, gradients = 0, delayed = 0;
+
+    void cover(const topology::Schedule& schedule, std::size_t stage, std::size_t chunk) {
+        in_flight = std::max(in_flight, schedule.in_flight[stage][chunk]);
+        inputs = std::max(inputs, schedule.inputs_held[stage][chunk]);
+        gradients = std::max(gradients, schedule.gradients_held[stage][chunk]);
+        delayed = std::max(delayed, most_delayed(schedule.ranks[stage], static_cast<int>(chunk)));
+    }
+};
+
+// One pass less is left to add to some gradients.
+model::Accumulation count_down(int& left) {
+    return --left == 0 ? model::Accumulation::ends : model::Accumulation::goes_on;
+}
+
 } // namespace
 
 model::PieceSetup piece_of(const topology::Placement& placement, int stage, int chunk) {
@@ -45,24 +62,31 @@ model::PieceSetup piece_of(const topology::Placement& placement, int stage, int 
 }
 
 Executor::Executor(const model::StageSetup& stage, const topology::Placement& placement,
-                   topology::Schedule schedule, memory::Plan& plan)
+                   topology::Schedule schedule, memory::Plan& plan, std::span<const int> other_micro_batches)
     : stage_(stage), schedule_(std::move(schedule)) {
     const int here = stage.at.pipeline, stages = placement.stages(), chunks = placement.chunks();
     if (stages == 1 && chunks > 1)
         throw Error(ErrorCategory::usage, concat("one pipeline stage cannot execute ", chunks, " chunks"),
                     {"try: --pipeline-model-parallel-size 2 or more, or leave "
                      "--num-layers-per-virtual-pipeline-stage out"});
+    std::vector<Slots> slots(static_cast<std::size_t>(chunks));
+    const auto cover = [&](const topology::Schedule& one) {
+        for (std::size_t chunk = 0; chunk < slots.size(); ++chunk)
+            slots[chunk].cover(one, static_cast<std::size_t>(here), chunk);
+        scripts_.push_back({one.micro_batches, one.ranks[static_cast<std::size_t>(here)]});
+    };
+    cover(schedule_);
+    for (const int micro_batches : other_micro_batches)
+        cover(topology::make_schedule(schedule_.kind, stages, micro_batches, chunks));
     for (int number = 0; number < chunks; ++number) {
         model::PieceSetup setup = piece_of(placement, here, number);
-        const auto bound = [&](const std::vector<std::vector<int>>& bounds) {
-            return bounds[static_cast<std::size_t>(here)][static_cast<std::size_t>(number)];
-        };
-        setup.in_flight = bound(schedule_.in_flight);
-        setup.inputs = bound(schedule_.inputs_held);
-        setup.delayed_gradients = most_delayed(schedule_.ranks[static_cast<std::size_t>(here)], number);
+        const Slots& needed = slots[static_cast<std::size_t>(number)];
+        setup.in_flight = needed.in_flight;
+        setup.inputs = needed.inputs;
+        setup.delayed_gradients = needed.delayed;
         if (setup.has_head)
             head_ = number;
-        Chunk chunk{model::Piece(stage, setup, plan), {}, {}, {}, {}, {}, {}, {}, {}};
+        Chunk chunk{model::Piece(stage, setup, plan), {}, {}, {}, {}, {}, {}, {}, {}, 0, 0};
         const model::Dimensions d = model::dimensions(stage);
         const Shape hidden{d.Ts, d.B, d.C};
         const auto plan_buffers = [&](const char* what, int count, std::vector<memory::Item>& items) {
@@ -73,8 +97,7 @@ Executor::Executor(const model::StageSetup& stage, const topology::Placement& pl
         if (!setup.has_head)
             plan_buffers("output", topology::kSendBuffers, chunk.output_items);
         const bool alone = setup.has_embedding && setup.has_head;
-        plan_buffers("gradient", alone ? 1 : topology::kSendBuffers + bound(schedule_.gradients_held),
-                     chunk.gradient_items);
+        plan_buffers("gradient", alone ? 1 : topology::kSendBuffers + needed.gradients, chunk.gradient_items);
         chunks_.push_back(std::move(chunk));
     }
 }
@@ -95,22 +118,37 @@ void Executor::bind(const memory::Arena& arena, const model::Parameters& paramet
     }
 }
 
-void Executor::train(BatchSource& batches, model::StepHooks& hooks) {
-    run(schedule_.ranks[static_cast<std::size_t>(stage_.at.pipeline)], model::Mode::train, batches, &hooks);
+void Executor::train(BatchSource& batches, std::int64_t micro_batches, const model::StepContext& step) {
+    const auto script = std::ranges::find(scripts_, micro_batches, &Script::micro_batches);
+    TRIREME_ASSERT(script != scripts_.end(), "no step of ", micro_batches, " micro-batches was planned");
+    run(*script, model::Mode::train, batches, step);
 }
 
-void Executor::forward_only(std::int64_t micro_batches, model::Mode mode, BatchSource& batches) {
+void Executor::forward_only(BatchSource& batches, std::int64_t micro_batches, model::Mode mode,
+                            model::StepHooks& hooks) {
     const topology::Schedule forward = topology::make_forward_schedule(
         schedule_.stages, static_cast<int>(micro_batches), static_cast<int>(chunks_.size()));
-    run(forward.ranks[static_cast<std::size_t>(stage_.at.pipeline)], mode, batches, nullptr);
+    run({micro_batches, forward.ranks[static_cast<std::size_t>(stage_.at.pipeline)]}, mode, batches,
+        {.hooks = &hooks});
 }
 
-void Executor::run(std::span<const Instruction> instructions, model::Mode mode, BatchSource& batches,
-                   model::StepHooks* hooks) {
+void Executor::count_gradients(const Script& script) {
     for (Chunk& chunk : chunks_)
-        chunk.piece.begin();
-    for (const Instruction& instruction : instructions)
-        execute(instruction, mode, batches, hooks);
+        chunk.end_gradients_left = chunk.layer_gradients_left = 0;
+    for (const Instruction& instruction : script.instructions) {
+        Chunk& at = chunk(instruction);
+        at.end_gradients_left += instruction.op == Op::backward || instruction.op == Op::input_gradient;
+        at.layer_gradients_left += instruction.op == Op::backward || instruction.op == Op::weight_gradient;
+    }
+}
+
+void Executor::run(const Script& script, model::Mode mode, BatchSource& batches,
+                   const model::StepContext& step) {
+    count_gradients(script);
+    for (Chunk& chunk : chunks_)
+        chunk.piece.begin(step);
+    for (const Instruction& instruction : script.instructions)
+        execute(instruction, mode, batches, *step.hooks);
     const comm::PhaseScope phase("last sends of the pipeline");
     for (Chunk& chunk : chunks_) {
         for (comm::Request& send : chunk.output_sends)
@@ -125,7 +163,7 @@ Executor::Chunk& Executor::chunk(const Instruction& instruction) {
 }
 
 void Executor::execute(const Instruction& instruction, model::Mode mode, BatchSource& batches,
-                       model::StepHooks* hooks) {
+                       model::StepHooks& hooks) {
     Chunk& at = chunk(instruction);
     const int here = stage_.at.pipeline, stages = schedule_.stages;
     const auto buffer = [&](std::size_t count) {
@@ -161,7 +199,7 @@ void Executor::execute(const Instruction& instruction, model::Mode mode, BatchSo
         break;
     case Op::weight_gradient: {
         const comm::PhaseScope phase("weight gradient of micro-batch", instruction.micro_batch);
-        at.piece.weight_gradient(instruction.micro_batch);
+        at.piece.weight_gradient(instruction.micro_batch, count_down(at.layer_gradients_left));
         break;
     }
     case Op::send_backward:
@@ -170,7 +208,7 @@ void Executor::execute(const Instruction& instruction, model::Mode mode, BatchSo
         break;
     case Op::reduce_gradients: {
         const comm::PhaseScope phase("gradient reduction of chunk", instruction.chunk);
-        hooks->gradients_complete(instruction.chunk);
+        hooks.gradients_complete(instruction.chunk);
         break;
     }
     }
@@ -201,10 +239,12 @@ void Executor::backward(const Instruction& instruction, const BatchSource& batch
     pipeline_->wait(at.gradient_receives[i]);
     pipeline_->wait(at.gradient_sends[i]);
     const std::int64_t number = instruction.micro_batch, first_sample = batches.first_sample(number);
-    if (instruction.op == Op::backward)
-        at.piece.backward(number, first_sample, at.gradients[i]);
-    else
-        at.piece.input_gradient(number, first_sample, at.gradients[i]);
+    const model::Accumulation ends = count_down(at.end_gradients_left);
+    if (instruction.op == Op::input_gradient)
+        return at.piece.input_gradient(number, first_sample, at.gradients[i], ends);
+    const model::Accumulation layers_end = count_down(at.layer_gradients_left);
+    TRIREME_ASSERT(ends == layers_end, "a chunk with both whole and halved backward passes");
+    at.piece.backward(number, first_sample, at.gradients[i], ends);
 }
 
 Tensor Executor::loss() const {

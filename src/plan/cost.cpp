@@ -53,17 +53,18 @@ std::vector<model::Piece> dry_pieces(const RunSetup& setup, const topology::Coor
 PieceTimes time_piece(const RunSetup& setup, model::Piece& piece, const Tensor& hidden, CostMeter& meter) {
     DryBatches batches(setup);
     PieceTimes times;
-    piece.begin();
+    model::StepHooks nobody;
+    piece.begin({.hooks = &nobody, .loss_gradient = 1});
     meter.take();
     piece.forward(batches.load(0), model::Mode::train, hidden);
     times.forward = meter.take().seconds;
     if (halves_backward(setup)) {
-        piece.input_gradient(0, 0, hidden);
+        piece.input_gradient(0, 0, hidden, model::Accumulation::ends);
         times.input_gradient = meter.take().seconds;
-        piece.weight_gradient(0);
+        piece.weight_gradient(0, model::Accumulation::ends);
         times.weight_gradient = meter.take().seconds;
     } else {
-        piece.backward(0, 0, hidden);
+        piece.backward(0, 0, hidden, model::Accumulation::ends);
         times.input_gradient = meter.take().seconds;
     }
     return times;
@@ -86,7 +87,9 @@ StageTimes time_stage(const RunSetup& setup, int stage, const Machine& machine, 
     memory::Plan plan;
     model::Parameters parameters(parameter_setup(setup, at), plan);
     std::vector<model::Piece> pieces = dry_pieces(setup, at, parameters, plan);
-    optimizer::Optimizer optimizer(optimizer_setup(setup), parameters, setup.grid, at, plan);
+    optimizer::OptimizerSetup one_by_one = optimizer_setup(setup);
+    one_by_one.overlap = optimizer::Overlap::none; // each by itself; what overlaps is decided from the times
+    optimizer::Optimizer optimizer(one_by_one, parameters, setup.grid, at, plan);
     const model::Dimensions d = model::dimensions(stage_setup(setup, at));
     const memory::Item hidden =
         plan.add(memory::Category::buffers, "output or gradient", Shape{d.Ts, d.B, d.C}, setup.type);
@@ -108,7 +111,7 @@ StageTimes time_stage(const RunSetup& setup, int stage, const Machine& machine, 
     for (int chunk = 0; chunk < setup.chunks; ++chunk)
         optimizer.gradients_complete(chunk);
     times.reduction = meter.take().reduction;
-    optimizer.step(1, 1);
+    optimizer.step({}, 1);
     const CostMeter::Reading step = meter.take();
     times.optimizer += step.seconds.total() + step.other;
     times.gather = step.gather;

@@ -15,6 +15,7 @@ model::ParameterSetup parameter_setup(const RunSetup& setup, const topology::Coo
     parameters.placement = placement_of(setup);
     parameters.weight_type = setup.type;
     parameters.gradient_type = statistics_type(setup.type);
+    parameters.bucket_elements = setup.bucket_elements;
     return parameters;
 }
 
@@ -50,10 +51,24 @@ model::StageSetup stage_setup(const RunSetup& setup, const topology::Coordinates
     return stage;
 }
 
+namespace {
+
+// Micro-batches of a step with each of the other batches.
+std::vector<int> other_micro_batches(const RunSetup& setup) {
+    std::vector<int> counts;
+    if (setup.purpose == Purpose::train)
+        for (const std::int64_t batch : setup.other_batches)
+            counts.push_back(static_cast<int>(setup.micro_batches(batch)));
+    return counts;
+}
+
+} // namespace
+
 RankParts::RankParts(const RunSetup& setup, const topology::Coordinates& at, topology::Schedule schedule,
                      memory::Plan& plan)
     : parameters(parameter_setup(setup, at), plan),
-      executor(stage_setup(setup, at), parameters.setup().placement, std::move(schedule), plan) {
+      executor(stage_setup(setup, at), parameters.setup().placement, std::move(schedule), plan,
+               other_micro_batches(setup)) {
     if (setup.purpose == Purpose::train)
         optimizer.emplace(optimizer_setup(setup), parameters, setup.grid, at, plan);
 }

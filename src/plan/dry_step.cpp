@@ -5,15 +5,6 @@
 #include "trireme/comm/dry.hpp"
 
 namespace trireme::plan {
-namespace {
-
-class NoHooks final : public model::StepHooks {
-  public:
-    void gradients_complete(int) override {}
-};
-
-} // namespace
-
 model::MicroBatch DryBatches::load(std::int64_t number) {
     void* const nowhere = reinterpret_cast<void*>(std::uintptr_t{256});
     const std::int64_t length = setup_.model.sequence, rows = setup_.micro_batch;
@@ -28,17 +19,18 @@ std::int64_t dry_scratch_bytes(const RunSetup& setup, const topology::Coordinate
     RunSetup small = setup; // all layers have the same shapes: one a piece shows them
     small.model.layers = std::int64_t{setup.grid.pipeline} * setup.chunks;
     small.global_batch = setup.micro_batch * setup.grid.data;
+    small.other_batches.clear();
     memory::Plan plan;
     RankParts parts(small, at, schedule_of(small), plan);
     const memory::Arena arena(plan, backend);
     parts.parameters.bind(arena);
     parts.executor.bind(arena, parts.parameters, {&backend, groups.tensor.get()}, *groups.pipeline);
     DryBatches batches(small);
-    parts.executor.forward_only(1, model::Mode::evaluate, batches);
+    model::StepHooks hooks; // nobody listens
+    parts.executor.forward_only(batches, 1, model::Mode::evaluate, hooks);
     if (setup.purpose == Purpose::forward_only)
         return backend.scratch_bytes();
-    NoHooks hooks;
-    parts.executor.train(batches, hooks);
+    parts.executor.train(batches, 1, {.hooks = &hooks});
 
     memory::Plan state_plan; // the optimizer's operations take whole buckets
     model::Parameters parameters(parameter_setup(setup, at), state_plan);
@@ -47,7 +39,7 @@ std::int64_t dry_scratch_bytes(const RunSetup& setup, const topology::Coordinate
     parameters.bind(state_arena);
     optimizer.bind(state_arena, backend, groups);
     optimizer.begin();
-    optimizer.step(1, 1);
+    optimizer.step({}, 1);
     return backend.scratch_bytes();
 }
 

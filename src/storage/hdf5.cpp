@@ -22,13 +22,14 @@ herr_t collect_words(unsigned, const H5E_error2_t* error, void* list) noexcept {
     return 0;
 }
 
-Type bfloat16_type(const Attempt& attempt) {
+// Sign at bit 15, below it `exponent_bits`, below them the mantissa.
+Type two_byte_float(std::size_t exponent_bits, std::size_t bias, const Attempt& attempt) {
     Type type(H5Tcopy(H5T_IEEE_F32LE), attempt);
-    // The upper half of a float: sign at bit 15, 8 bits of exponent at 7, 7 bits of mantissa at 0.
-    check_hdf5(H5Tset_fields(type.get(), 15, 7, 8, 0, 7), attempt);
+    const std::size_t mantissa_bits = 15 - exponent_bits;
+    check_hdf5(H5Tset_fields(type.get(), 15, mantissa_bits, exponent_bits, 0, mantissa_bits), attempt);
     check_hdf5(H5Tset_precision(type.get(), 16), attempt);
     check_hdf5(H5Tset_size(type.get(), 2), attempt);
-    check_hdf5(H5Tset_ebias(type.get(), 127), attempt);
+    check_hdf5(H5Tset_ebias(type.get(), bias), attempt);
     return type;
 }
 
@@ -65,7 +66,9 @@ Type hdf5_type(DType type, const Attempt& attempt) {
     case DType::f64:
         return Type(H5Tcopy(H5T_IEEE_F64LE), attempt);
     case DType::bf16:
-        return bfloat16_type(attempt);
+        return two_byte_float(8, 127, attempt); // the upper half of a float
+    case DType::f16:
+        return two_byte_float(5, 15, attempt); // h5py: float16
     case DType::i32:
         return Type(H5Tcopy(H5T_STD_I32LE), attempt);
     case DType::i64:
@@ -78,7 +81,8 @@ Type hdf5_type(DType type, const Attempt& attempt) {
 
 DType element_type(hid_t dataset, const Attempt& attempt) {
     const Type found(H5Dget_type(dataset), attempt);
-    for (const DType type : {DType::f32, DType::f64, DType::bf16, DType::i32, DType::i64, DType::u8})
+    for (const DType type :
+         {DType::f32, DType::f64, DType::bf16, DType::f16, DType::i32, DType::i64, DType::u8})
         if (check_hdf5(H5Tequal(found.get(), hdf5_type(type, attempt).get()), attempt) > 0)
             return type;
     throw Error(attempt.category, attempt.what, {"its elements have a type that trireme does not write"});

@@ -43,6 +43,8 @@ DType weight_type(options::ParamsDtype type) {
         return DType::f64;
     case options::ParamsDtype::bf16:
         return DType::bf16;
+    case options::ParamsDtype::fp16:
+        return DType::f16;
     }
     TRIREME_ASSERT(false, "an unknown type of parameters");
     return {};
@@ -106,9 +108,45 @@ optimizer::DecayStyle decay_style(options::LrDecayStyle style) {
         return optimizer::DecayStyle::cosine;
     case options::LrDecayStyle::inverse_square_root:
         return optimizer::DecayStyle::inverse_square_root;
+    case options::LrDecayStyle::wsd:
+        return optimizer::DecayStyle::warmup_stable_decay;
     }
     TRIREME_ASSERT(false, "an unknown decay style");
     return {};
+}
+
+optimizer::AnnealStyle anneal_style(options::WsdDecayStyle style) {
+    switch (style) {
+    case options::WsdDecayStyle::exponential:
+        return optimizer::AnnealStyle::exponential;
+    case options::WsdDecayStyle::linear:
+        return optimizer::AnnealStyle::linear;
+    case options::WsdDecayStyle::cosine:
+        return optimizer::AnnealStyle::cosine;
+    case options::WsdDecayStyle::minus_sqrt:
+        return optimizer::AnnealStyle::minus_square_root;
+    }
+    TRIREME_ASSERT(false, "an unknown style of the last decay");
+    return {};
+}
+
+optimizer::IncreaseStyle increase_style(options::WeightDecayStyle style) {
+    switch (style) {
+    case options::WeightDecayStyle::constant:
+        return optimizer::IncreaseStyle::constant;
+    case options::WeightDecayStyle::linear:
+        return optimizer::IncreaseStyle::linear;
+    case options::WeightDecayStyle::cosine:
+        return optimizer::IncreaseStyle::cosine;
+    }
+    TRIREME_ASSERT(false, "an unknown style of weight decay");
+    return {};
+}
+
+optimizer::Overlap overlap(const options::Resolved::Layout& layout) {
+    if (layout.overlap_param_gather)
+        return optimizer::Overlap::reduction_and_gather;
+    return layout.overlap_grad_reduce ? optimizer::Overlap::reduction : optimizer::Overlap::none;
 }
 
 } // namespace
@@ -172,6 +210,9 @@ EngineSetup engine_setup(const options::Resolved& options, std::int64_t vocabula
     setup.type = weight_type(model.params_dtype);
     setup.micro_batch = options.batch.micro_batch_size;
     setup.global_batch = options.batch.global_batch_size;
+    for (const std::int64_t size : options.batch.schedule.sizes())
+        if (size != setup.global_batch)
+            setup.other_batches.push_back(size);
     setup.seed = options.training.seed;
     setup.host_threads = static_cast<int>(options.machine.threads_per_rank);
     setup.recompute = recompute(options);
@@ -179,23 +220,48 @@ EngineSetup engine_setup(const options::Resolved& options, std::int64_t vocabula
         setup.sequence_parallel = model::SequenceParallel::yes;
     if (options.layout.distributed_optimizer)
         setup.optimizer.sharding = optimizer::Sharding::data_ranks;
+    setup.optimizer.overlap = overlap(options.layout);
+    setup.bucket_elements = options.layout.ddp_bucket_size;
     setup.optimizer.beta1 = options.optimizer.adam_beta1;
     setup.optimizer.beta2 = options.optimizer.adam_beta2;
     setup.optimizer.epsilon = options.optimizer.adam_eps;
-    setup.optimizer.weight_decay = options.optimizer.weight_decay;
+    setup.optimizer.weight_decay = options.optimizer.end_weight_decay;
     setup.optimizer.clip_norm = options.optimizer.clip_grad;
     setup.purpose = purpose;
     return setup;
 }
 
-optimizer::LearningRate learning_rate(const options::Resolved& options) {
-    optimizer::LearningRate rate;
-    rate.maximum = options.optimizer.lr;
-    rate.minimum = options.optimizer.min_lr;
-    rate.style = decay_style(options.optimizer.lr_decay_style);
-    rate.warmup_samples = options.optimizer.lr_warmup_samples;
-    rate.decay_samples = options.optimizer.lr_decay_samples;
-    return rate;
+optimizer::RateSchedule rate_schedule(const options::Resolved& options) {
+    const options::Resolved::Optimizer& from = options.optimizer;
+    optimizer::RateSchedule schedule;
+    schedule.learning_rate.maximum = from.lr;
+    schedule.learning_rate.minimum = from.min_lr;
+    schedule.learning_rate.warmup_start = from.lr_warmup_init;
+    schedule.learning_rate.style = decay_style(from.lr_decay_style);
+    schedule.learning_rate.warmup_samples = from.lr_warmup_samples;
+    schedule.learning_rate.decay_samples = from.lr_decay_samples;
+    schedule.learning_rate.anneal_style = anneal_style(from.wsd_decay_style);
+    schedule.learning_rate.anneal_samples = from.wsd_decay_samples;
+    schedule.weight_decay.start = from.start_weight_decay;
+    schedule.weight_decay.end = from.end_weight_decay;
+    schedule.weight_decay.style = increase_style(from.weight_decay_style);
+    if (from.weight_decay_style != options::WeightDecayStyle::constant)
+        schedule.weight_decay.increase_samples = options.training.train_samples;
+    return schedule;
+}
+
+optimizer::LossScaleSetup loss_scale(const options::Resolved& options) {
+    using Kind = optimizer::LossScaleSetup::Kind;
+    optimizer::LossScaleSetup setup;
+    const options::Resolved::Optimizer& from = options.optimizer;
+    if (options.model.params_dtype != options::ParamsDtype::fp16)
+        return setup;
+    setup.kind = from.fixed_loss_scale > 0 ? Kind::fixed : Kind::dynamic;
+    setup.initial = from.fixed_loss_scale > 0 ? from.fixed_loss_scale : from.initial_loss_scale;
+    setup.minimum = from.min_loss_scale;
+    setup.window = from.loss_scale_window;
+    setup.hysteresis = from.loss_scale_hysteresis;
+    return setup;
 }
 
 } // namespace trireme::train

@@ -5,7 +5,8 @@
 
 #include "trireme/data/dataset.hpp"
 #include "trireme/data/tokenizer.hpp"
-#include "trireme/optimizer/learning_rate.hpp"
+#include "trireme/optimizer/loss_scale.hpp"
+#include "trireme/optimizer/rate_schedule.hpp"
 #include "trireme/options/resolve.hpp"
 #include "trireme/train/engine.hpp"
 
@@ -16,6 +17,7 @@ data::DatasetOptions dataset_options(const options::Resolved& options, std::int6
 std::unique_ptr<backend::Backend> make_backend(const options::Resolved& options,
                                                const comm::Runtime& runtime);
 EngineSetup engine_setup(const options::Resolved& options, std::int64_t vocabulary, Purpose purpose);
-optimizer::LearningRate learning_rate(const options::Resolved& options);
+optimizer::RateSchedule rate_schedule(const options::Resolved& options);
+optimizer::LossScaleSetup loss_scale(const options::Resolved& options);
 
 } // namespace trireme::train

@@ -42,11 +42,6 @@ class RandomBatches : public pipeline::BatchSource {
     std::vector<std::int32_t> tokens_;
 };
 
-class NoHooks : public model::StepHooks {
-  public:
-    void gradients_complete(int) override {}
-};
-
 } // namespace
 
 struct Engine::Impl {
@@ -59,6 +54,7 @@ struct Engine::Impl {
     pipeline::Executor& executor = declared.parts.executor;
     std::optional<optimizer::Optimizer>& optimizer = declared.parts.optimizer;
     std::optional<memory::Arena> arena;
+    model::StepHooks no_hooks;
 
     Impl(const EngineSetup& of, comm::ProcessGroups in, backend::Backend& on)
         : setup(of), backend(on), groups(std::move(in)),
@@ -74,6 +70,8 @@ struct Engine::Impl {
         if (optimizer)
             optimizer->bind(*arena, backend, groups);
     }
+
+    model::StepHooks& hooks() { return optimizer ? *optimizer : no_hooks; }
 
     // Sum of the token losses of all data ranks, on every rank: each last stage's first tensor rank adds its
     // own, in rank order.
@@ -101,19 +99,15 @@ struct Engine::Impl {
     std::vector<double> logits_row(std::int64_t row) {
         const model::Dimensions d = model::dimensions(plan::stage_setup(setup, groups.at));
         const Tensor from = executor.logits().rows(row, 1).reshaped(Shape{d.V});
-        std::vector<double> result(static_cast<std::size_t>(d.V));
-        if (from.type() == DType::f64) {
-            backend.copy_to_host(from, Tensor(std::span(result), Shape{d.V}));
-        } else if (from.type() == DType::bf16) {
-            std::vector<BFloat16> values(static_cast<std::size_t>(d.V));
+        std::vector<double> result;
+        with_float_type(from.type(), [&](auto zero) {
+            using T = decltype(zero);
+            using Number = std::conditional_t<kIsNarrow<T>, float, T>;
+            std::vector<T> values(static_cast<std::size_t>(d.V));
             backend.copy_to_host(from, Tensor(std::span(values), Shape{d.V}));
-            std::ranges::transform(values, result.begin(),
-                                   [](BFloat16 value) { return static_cast<float>(value); });
-        } else {
-            std::vector<float> values(static_cast<std::size_t>(d.V));
-            backend.copy_to_host(from, Tensor(std::span(values), Shape{d.V}));
-            result.assign(values.begin(), values.end());
-        }
+            for (const T value : values)
+                result.push_back(static_cast<Number>(value));
+        });
         result.resize(static_cast<std::size_t>(d.valid_rows));
         return result;
     }
@@ -136,10 +130,10 @@ std::string Engine::tune(const std::string& known) {
         return {};
     comm::agree(*in.groups.world, [&] { in.backend.use_tuned(known); });
     RandomBatches batches(in.setup, in.groups.at.data);
-    NoHooks hooks;
+    model::StepHooks none;
     in.backend.start_tuning();
     in.optimizer->begin();
-    in.executor.train(batches, hooks);
+    in.executor.train(batches, in.setup.micro_batches(), {.hooks = &none});
     // Later lines win: the lowest rank's.
     const std::vector<std::string> found = in.groups.world->all_gather(in.backend.end_tuning());
     std::string choices;
@@ -149,26 +143,34 @@ std::string Engine::tune(const std::string& known) {
     return choices;
 }
 
-StepReport Engine::train_step(pipeline::BatchSource& batches, double learning_rate) {
+StepReport Engine::train_step(pipeline::BatchSource& batches, const StepSetup& step) {
     Impl& in = *impl_;
+    const double tokens =
+        static_cast<double>(step.global_batch) * static_cast<double>(in.setup.model.sequence);
     in.optimizer->begin();
-    in.executor.train(batches, *in.optimizer);
-    const auto tokens = static_cast<double>(in.setup.global_batch * in.setup.model.sequence);
-    const optimizer::StepResult step = in.optimizer->step(learning_rate, 1.0);
+    in.executor.train(batches, in.setup.micro_batches(step.global_batch),
+                      {.hooks = &*in.optimizer, .loss_gradient = step.loss_scale / tokens});
+    const optimizer::StepResult result = in.optimizer->step(step.rates, 1 / step.loss_scale);
     const comm::PhaseScope phase("loss reduction");
-    return {in.total_loss() / tokens, step.gradient_norm, step.updated};
+    return {in.total_loss() / tokens, result.gradient_norm, result.updated};
+}
+
+StepReport Engine::train_step(pipeline::BatchSource& batches, double learning_rate) {
+    const EngineSetup& setup = impl_->setup;
+    return train_step(batches, {.rates = {learning_rate, setup.optimizer.weight_decay},
+                                .global_batch = setup.global_batch});
 }
 
 double Engine::evaluate(pipeline::BatchSource& batches, std::int64_t micro_batches) {
     Impl& in = *impl_;
-    in.executor.forward_only(micro_batches, model::Mode::evaluate, batches);
+    in.executor.forward_only(batches, micro_batches, model::Mode::evaluate, in.hooks());
     const std::int64_t samples = micro_batches * in.setup.micro_batch * in.setup.grid.data;
     return in.total_loss() / static_cast<double>(samples * in.setup.model.sequence);
 }
 
 std::vector<double> Engine::infer(pipeline::BatchSource& batches, std::int64_t position) {
     Impl& in = *impl_;
-    in.executor.forward_only(1, model::Mode::infer, batches);
+    in.executor.forward_only(batches, 1, model::Mode::infer, in.hooks());
     std::string mine;
     if (in.executor.has_head() && in.groups.at.data == 0) {
         const std::vector<double> row = in.logits_row(position * in.setup.micro_batch);
@@ -201,6 +203,8 @@ const topology::Schedule& Engine::schedule() const {
     return impl_->executor.schedule();
 }
 model::Parameters& Engine::parameters() {
+    if (impl_->optimizer)
+        impl_->optimizer->settle();
     return impl_->parameters;
 }
 optimizer::Optimizer& Engine::optimizer() {

@@ -153,6 +153,16 @@ std::vector<data::Split> wanted_parts(const options::Resolved& options, const da
     return parts;
 }
 
+// "train: 100 iterations x 16 samples", or "train: 100 iterations, 960 samples in batches of 4 to 16".
+std::string training_steps(const options::Resolved& options) {
+    const topology::BatchSchedule& batches = options.batch.schedule;
+    const std::string count = concat("train: ", options.training.train_iters, " iterations");
+    if (batches.is_constant())
+        return concat(count, " x ", options.batch.global_batch_size, " samples");
+    return concat(count, ", ", options.training.train_samples, " samples in batches of ",
+                  batches.sizes().front(), " to ", batches.sizes().back());
+}
+
 std::string describe_data(const options::Resolved& options, const data::Dataset& dataset) {
     std::string text;
     for (const data::Split split : wanted_parts(options, dataset)) {
@@ -161,8 +171,7 @@ std::string describe_data(const options::Resolved& options, const data::Dataset&
         const data::SplitInfo info = dataset.info(split);
         std::string steps;
         if (split == data::Split::train)
-            steps = concat("train: ", options.training.train_iters, " iterations x ",
-                           options.batch.global_batch_size, " samples");
+            steps = training_steps(options);
         else
             steps = concat(data::name_of(split), ": ", options.evaluation.eval_iters, " x ",
                            options.batch.global_batch_size, " samples an evaluation");

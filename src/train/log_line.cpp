@@ -60,7 +60,7 @@ std::string format(const IterationLine& line) {
            print(" throughput per rank (TFLOP/s/rank): %.3g |", line.tflops_per_rank) +
            concat(" learning rate: ", scientific(line.learning_rate), " |") +
            print(" global batch size: %5lld |", static_cast<long long>(line.global_batch)) +
-           concat(" lm loss: ", scientific(line.loss), " |") + print(" loss scale: %.1f |", 1.0) +
+           concat(" lm loss: ", scientific(line.loss), " |") + print(" loss scale: %.1f |", line.loss_scale) +
            concat(" grad norm: ", norm(line.gradient_norm), " |") +
            print(" number of skipped iterations: %3lld |", static_cast<long long>(line.skipped_iterations)) +
            print(" number of nan iterations: %3lld |", static_cast<long long>(line.nan_iterations)) +
@@ -81,6 +81,7 @@ std::string json(const IterationLine& line) {
                   ", \"elapsed time per iteration (ms)\": ", json_number(1e3 * line.seconds_per_iteration),
                   ", \"tokens per second\": ", json_number(line.tokens_per_second),
                   ", \"throughput per rank (TFLOP/s/rank)\": ", json_number(line.tflops_per_rank),
+                  ", \"loss scale\": ", json_number(line.loss_scale),
                   ", \"skipped iterations\": ", line.skipped_iterations,
                   ", \"nan iterations\": ", line.nan_iterations, ", \"time\": \"", line.time, "\"}");
 }

@@ -15,6 +15,7 @@
 #include "first_screen.hpp"
 #include "metrics.hpp"
 #include "prepare_data.hpp"
+#include "replicas.hpp"
 #include "trireme/base/file.hpp"
 #include "trireme/catalogue/catalogue.hpp"
 #include "trireme/checkpoint/checkpoint.hpp"
@@ -58,8 +59,8 @@ void require_writable(const std::filesystem::path& directory) {
 class Training {
   public:
     Training(const options::Resolved& options, comm::Runtime& runtime)
-        : options_(options), runtime_(runtime), world_(runtime.world()),
-          learning_rate_(train::learning_rate(options)) {
+        : options_(options), runtime_(runtime), world_(runtime.world()), rates_(rate_schedule(options)),
+          loss_scale_(loss_scale(options)) {
         std::unique_ptr<data::Tokenizer> tokenizer;
         comm::agree(world_, [&] { tokenizer = make_tokenizer(options); });
         vocabulary_ = tokenizer->vocab_size();
@@ -95,6 +96,9 @@ class Training {
         for (std::int64_t iteration = state_.iteration + 1; iteration <= last && !stopped; ++iteration) {
             comm::set_iteration(iteration);
             step(batches, iteration);
+            if (const std::int64_t every = options_.training.check_replicas;
+                every > 0 && iteration % every == 0)
+                check_replicas(*engine_, *backend_, iteration);
             if (evaluates() && dataset_->has(data::Split::valid) &&
                 iteration % options_.evaluation.eval_interval == 0)
                 evaluate_during_training(iteration);
@@ -143,6 +147,9 @@ class Training {
             loaded_layout_ = found.layout;
             if (options_.checkpoint.finetune)
                 return;
+            if (found.loss_scale)
+                loss_scale_.restore(*found.loss_scale);
+            choose_rates(found);
             const std::uint64_t seed = options_.checkpoint.load_rng ? found.seed : options_.training.seed;
             state_ = found;
             state_.seed = seed;
@@ -154,6 +161,26 @@ class Training {
             if (!options_.checkpoint.load_optim)
                 state_.optimizer_steps = 0;
         });
+    }
+
+    // The schedule of rates follows the options unless the user wants the checkpoint's; what differs is
+    // shown.
+    void choose_rates(const checkpoint::State& found) {
+        const bool take = options_.optimizer.rates_from == options::RatesFrom::checkpoint;
+        if (found.rates.empty() && !take)
+            return; // written by a version that did not keep them
+        const optimizer::RateSchedule saved = optimizer::rate_schedule_from_text(found.rates);
+        changed_rates_ = optimizer::differences(rates_, saved);
+        if (take)
+            rates_ = saved;
+    }
+
+    void show_changed_rates() const {
+        const bool takes = options_.optimizer.rates_from == options::RatesFrom::checkpoint;
+        for (const std::string& change : changed_rates_)
+            say(concat("          ", takes ? "the checkpoint's counts: " : "the option counts: ", change));
+        if (!changed_rates_.empty() && !takes)
+            say("          (--use-checkpoint-opt_param-scheduler: the checkpoint's schedule counts)");
     }
 
     void start_weights() {
@@ -178,6 +205,7 @@ class Training {
                    options_.checkpoint.finetune ? ", weights only, at iteration 0"
                    : optimizer                  ? ""
                                                 : ", without optimizer state"));
+        show_changed_rates();
         if (state_.seed != options_.training.seed)
             say(concat("          dropout follows the checkpoint's seed ", state_.seed,
                        ", the order of data --seed ", options_.training.seed,
@@ -213,43 +241,49 @@ class Training {
     }
 
     void step(DatasetBatches& batches, std::int64_t iteration) {
-        const double rate = learning_rate_.at(state_.scheduled_samples);
-        const StepReport report = engine_->train_step(batches, rate);
-        const std::int64_t samples = options_.batch.global_batch_size;
-        batches.advance(samples);
+        const StepSetup setup{.rates = rates_.at(state_.scheduled_samples),
+                              .loss_scale = loss_scale_.value(),
+                              .global_batch = options_.batch.schedule.at(state_.consumed_samples)};
+        const StepReport report = engine_->train_step(batches, setup);
+        batches.advance(setup.global_batch);
         state_.iteration = iteration;
-        state_.consumed_samples += samples;
+        state_.consumed_samples += setup.global_batch;
+        // Gradients that overflow a scale that can shrink say nothing about the model.
+        const bool scaled_too_far = !report.updated && loss_scale_.can_shrink();
         const bool good = report.updated && std::isfinite(report.loss);
+        loss_scale_.update(!report.updated);
         if (good) {
-            state_.scheduled_samples += samples;
+            state_.scheduled_samples += setup.global_batch;
             ++good_steps_;
             loss_sum_ += report.loss;
         } else {
-            ++nan_iterations_;
-            bad_loss_ = report.loss;
-            if (!report.updated)
-                ++skipped_iterations_;
+            skipped_loss_ = report.loss;
+            state_.nan_iterations += scaled_too_far ? 0 : 1;
+            bad_steps_ += scaled_too_far ? 0 : 1;
+            state_.skipped_iterations += report.updated ? 0 : 1;
         }
         ++interval_steps_;
-        const bool stop = !good && options_.training.check_for_nan;
+        interval_samples_ += setup.global_batch;
+        const bool stop = !good && !scaled_too_far && options_.training.check_for_nan;
         if (stop || iteration % options_.run.log_interval == 0 || !logged_)
-            log(report, rate);
+            log(report, setup);
         if (stop)
-            comm::agree(world_, [&] { throw_non_finite(report, iteration); });
+            comm::agree(world_, [&] { throw_non_finite(report, setup, iteration); });
     }
 
-    void throw_non_finite(const StepReport& report, std::int64_t iteration) const {
-        throw Error(ErrorCategory::non_finite,
-                    concat("loss or gradient is not finite in iteration ", iteration),
-                    {concat("lm loss ", report.loss, ", gradient norm ", report.gradient_norm, ", samples ",
-                            state_.consumed_samples - options_.batch.global_batch_size, " to ",
-                            state_.consumed_samples - 1),
-                     "the weights were not updated by this step and nothing was saved after it",
-                     "try: resume from the last checkpoint with a lower --lr or a longer warm-up; "
-                     "--no-check-for-nan-in-loss-and-grad skips such steps instead"});
+    void throw_non_finite(const StepReport& report, const StepSetup& setup, std::int64_t iteration) const {
+        throw Error(
+            ErrorCategory::non_finite, concat("loss or gradient is not finite in iteration ", iteration),
+            {concat("lm loss ", report.loss, ", gradient norm ", report.gradient_norm,
+                    loss_scale_.dynamic() ? concat(", at the lowest loss scale ", setup.loss_scale) : "",
+                    ", samples ", state_.consumed_samples - setup.global_batch, " to ",
+                    state_.consumed_samples - 1),
+             "the weights were not updated by this step and nothing was saved after it",
+             "try: resume from the last checkpoint with a lower --lr or a longer warm-up; "
+             "--no-check-for-nan-in-loss-and-grad skips such steps instead"});
     }
 
-    void log(const StepReport& report, double rate) {
+    void log(const StepReport& report, const StepSetup& step) {
         const EngineSetup& setup = engine_->setup();
         IterationLine line;
         line.time = time_now();
@@ -258,18 +292,19 @@ class Training {
         line.consumed_samples = state_.consumed_samples;
         line.seconds_per_iteration = seconds_since(interval_start_) / static_cast<double>(interval_steps_);
         line.tokens_per_second =
-            static_cast<double>(setup.global_batch * setup.model.sequence) / line.seconds_per_iteration;
+            static_cast<double>(interval_samples_ * setup.model.sequence) / seconds_since(interval_start_);
         line.tflops_per_rank = line.tokens_per_second / setup.grid.ranks() *
                                catalogue::flops_per_token(setup.model, catalogue::AttentionFlops::causal) /
                                1e12;
-        line.learning_rate = rate;
-        line.global_batch = setup.global_batch;
-        // The mean over good steps; a step that was not good is never hidden behind them.
+        line.learning_rate = step.rates.learning_rate;
+        line.global_batch = step.global_batch;
+        // The mean over good steps; a loss that is not finite is never hidden behind them.
         line.loss =
-            nan_in_interval() || good_steps_ == 0 ? bad_loss_ : loss_sum_ / static_cast<double>(good_steps_);
+            bad_steps_ > 0 || good_steps_ == 0 ? skipped_loss_ : loss_sum_ / static_cast<double>(good_steps_);
+        line.loss_scale = loss_scale_.value();
         line.gradient_norm = report.gradient_norm;
-        line.skipped_iterations = skipped_iterations_;
-        line.nan_iterations = nan_iterations_;
+        line.skipped_iterations = state_.skipped_iterations;
+        line.nan_iterations = state_.nan_iterations;
         say(format(line));
         comm::agree(world_, [&] {
             if (metrics_)
@@ -277,10 +312,9 @@ class Training {
         });
         logged_ = true;
         loss_sum_ = 0;
-        good_steps_ = interval_steps_ = 0;
+        good_steps_ = bad_steps_ = interval_steps_ = interval_samples_ = 0;
         interval_start_ = Clock::now();
     }
-    bool nan_in_interval() const { return good_steps_ < interval_steps_; }
 
     double evaluate(data::Split split, std::int64_t first_sample) {
         return mean_loss(*engine_, *dataset_, split, first_sample, options_);
@@ -323,6 +357,9 @@ class Training {
         const Clock::time_point start = Clock::now();
         checkpoint::State state = state_;
         state.optimizer_steps = engine_->optimizer().steps();
+        state.rates = optimizer::to_text(rates_);
+        if (loss_scale_.dynamic())
+            state.loss_scale = loss_scale_.state();
         state.options = options::to_config(options_.values, options_.sources);
         state.layout = engine_->groups().grid.text();
         checkpoint::Model model = saved_model();
@@ -337,7 +374,9 @@ class Training {
     const options::Resolved& options_;
     comm::Runtime& runtime_;
     comm::HostGroup& world_;
-    optimizer::LearningRate learning_rate_;
+    optimizer::RateSchedule rates_;
+    optimizer::LossScale loss_scale_;
+    std::vector<std::string> changed_rates_; // on resuming
     std::int64_t vocabulary_ = 0;
     std::optional<data::Dataset> dataset_;
     std::unique_ptr<backend::Backend> backend_;
@@ -350,11 +389,9 @@ class Training {
 
     // Since the last log line.
     Clock::time_point interval_start_;
-    std::int64_t interval_steps_ = 0, good_steps_ = 0;
-    double loss_sum_ = 0, bad_loss_ = 0;
+    std::int64_t interval_steps_ = 0, interval_samples_ = 0, good_steps_ = 0, bad_steps_ = 0;
+    double loss_sum_ = 0, skipped_loss_ = 0;
     bool logged_ = false;
-    // Since the start.
-    std::int64_t skipped_iterations_ = 0, nan_iterations_ = 0;
 };
 
 } // namespace

@@ -59,12 +59,12 @@ T sum_of(int ranks, std::int64_t i) {
         total = static_cast<T>(total + value_of<T>(r, i));
     return total;
 }
-template <>
-BFloat16 sum_of<BFloat16>(int ranks, std::int64_t i) {
-    float total = static_cast<float>(value_of<BFloat16>(0, i));
+template <class T>
+requires kIsNarrow<T> T sum_of(int ranks, std::int64_t i) {
+    float total = static_cast<float>(value_of<T>(0, i));
     for (int r = 1; r < ranks; ++r)
-        total += static_cast<float>(value_of<BFloat16>(r, i));
-    return BFloat16(total);
+        total += static_cast<float>(value_of<T>(r, i));
+    return T(total);
 }
 
 template <class T>
@@ -86,16 +86,19 @@ std::int64_t first_difference(const std::vector<T>& a, const std::vector<T>& b) 
 // Scratch and messages so small that every path takes several pieces, the last one short.
 constexpr MpiLimits kTiny{.scratch_bytes = 1024, .direct_bytes = 512, .message_bytes = 256};
 
-std::unique_ptr<Communicator> make_world(HostBackend& memory, const MpiLimits& limits = {}) {
+std::unique_ptr<Communicator>
+make_world(HostBackend& memory, const MpiLimits& limits = {},
+           std::shared_ptr<MpiProgress> progress = std::make_shared<MpiProgress>()) {
     if (runtime().ranks() == 1)
         return make_self_communicator("world group");
-    return std::make_unique<MpiCommunicator>(
-        "world group", duplicate(mpi_comm(runtime().world()), "world group"), memory, limits);
+    return std::make_unique<MpiCommunicator>("world group",
+                                             duplicate(mpi_comm(runtime().world()), "world group"), memory,
+                                             std::move(progress), limits);
 }
 
 template <class T>
 class CommSum : public testing::Test {};
-using Types = testing::Types<float, double, BFloat16, std::int32_t, std::int64_t>;
+using Types = testing::Types<float, double, BFloat16, Float16, std::int32_t, std::int64_t>;
 TYPED_TEST_SUITE(CommSum, Types);
 
 TYPED_TEST(CommSum, AllReduceHasTheBitsOfTheSumInRankOrder) {
@@ -178,6 +181,76 @@ TYPED_TEST(CommSum, AllGatherAndBroadcast) {
             EXPECT_EQ(first_difference(from, values_of<T>(root, count)), -1) << count << " elements";
         }
     }
+}
+
+// Several collectives in flight, blocking ones in between, waited for in another order: each has the bits of
+// its blocking twin.
+TYPED_TEST(CommSum, StartedCollectivesHaveTheSameBits) {
+    using T = TypeParam;
+    HostBackend memory;
+    for (const MpiLimits& limits : {MpiLimits{}, kTiny}) {
+        const auto world = make_world(memory, limits);
+        const std::int64_t size = world->size(), count = 1001, rank = world->rank();
+        std::vector<T> first = values_of<T>(world->rank(), count), second = values_of<T>(world->rank(), 5),
+                       blocking = values_of<T>(world->rank(), 300),
+                       from = values_of<T>(world->rank(), size * count), to(static_cast<std::size_t>(count)),
+                       whole(static_cast<std::size_t>(size * count));
+        const std::vector<T> part = values_of<T>(world->rank(), count);
+        Request sum = world->start_all_reduce(tensor_of(first), ReduceOp::sum);
+        Request small = world->start_all_reduce(tensor_of(second), ReduceOp::sum);
+        Request scattered = world->start_reduce_scatter(tensor_of(from), tensor_of(to));
+        world->progress();
+        world->all_reduce(tensor_of(blocking), ReduceOp::sum);
+        auto source = part;
+        Request gathered = world->start_all_gather(tensor_of(source), tensor_of(whole));
+        for (Request* const request : {&gathered, &scattered, &sum, &small, &sum}) {
+            world->wait(*request);
+            EXPECT_FALSE(request->pending());
+        }
+        const auto expect_sums = [&](const std::vector<T>& got, std::int64_t begin) {
+            std::vector<T> expected(got.size());
+            for (std::size_t i = 0; i < got.size(); ++i)
+                expected[i] = sum_of<T>(world->size(), begin + static_cast<std::int64_t>(i));
+            EXPECT_EQ(first_difference(got, expected), -1) << got.size() << " sums from " << begin;
+        };
+        expect_sums(first, 0);
+        expect_sums(second, 0);
+        expect_sums(blocking, 0);
+        expect_sums(to, rank * count);
+        std::vector<T> expected;
+        for (int r = 0; r < world->size(); ++r) {
+            const std::vector<T> of_rank = values_of<T>(r, count);
+            expected.insert(expected.end(), of_rank.begin(), of_rank.end());
+        }
+        EXPECT_EQ(first_difference(whole, expected), -1);
+    }
+}
+
+// Rank 0 waits for a message that rank 1 sends only once a collective is through that rank 0 has started and
+// not waited for: its wait must move the collective on, or both wait for ever.
+TEST(Comm, WaitingElsewhereMovesCollectivesOn) {
+    if (runtime().ranks() == 1)
+        GTEST_SKIP() << "one rank waits for nobody";
+    HostBackend memory;
+    const auto progress = std::make_shared<MpiProgress>();
+    const auto data = make_world(memory, kTiny, progress), pipeline = make_world(memory, {}, progress);
+    std::vector<double> x = values_of<double>(data->rank(), 5000);
+    double word = data->rank();
+    Request sum = data->start_all_reduce(tensor_of(x), ReduceOp::sum);
+    if (data->rank() == 0) {
+        Request received = pipeline->receive(Tensor(&word, Shape{1}, DType::f64), 1, 0);
+        pipeline->wait(received);
+        EXPECT_EQ(word, 1);
+        data->wait(sum);
+    } else {
+        data->wait(sum);
+        if (data->rank() == 1) {
+            Request sent = pipeline->send(Tensor(&word, Shape{1}, DType::f64), 0, 0);
+            pipeline->wait(sent);
+        }
+    }
+    for (std::int64_t i = 0; i < 5000; ++i)
+        ASSERT_EQ(x[static_cast<std::size_t>(i)], sum_of<double>(data->size(), i));
 }
 
 TEST(Comm, MaximumAndNaN) {

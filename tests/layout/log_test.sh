@@ -51,7 +51,7 @@ real='-?[0-9]+(\.[0-9]+)?(e[-+][0-9]+)?'
 check_equal "metrics.jsonl has five lines" "$(wc -l <"$s/run/metrics.jsonl")" 5
 check_equal "three are of steps" "$(grep -Ec "^\{\"iteration\": [0-9]+, \"consumed samples\": [0-9]+, \"lm loss\": $real, \
 \"grad norm\": $real, \"learning rate\": $real, \"global batch size\": 4, \"elapsed time per iteration \(ms\)\": $real, \
-\"tokens per second\": $real, \"throughput per rank \(TFLOP/s/rank\)\": $real, \"skipped iterations\": 0, \
+\"tokens per second\": $real, \"throughput per rank \(TFLOP/s/rank\)\": $real, \"loss scale\": 1, \"skipped iterations\": 0, \
 \"nan iterations\": 0, \"time\": \"[-0-9: ]{19}\"\}\$" "$s/run/metrics.jsonl")" 3
 check_equal "two are of evaluations" "$(grep -Ec "^\{\"iteration\": [23], \"consumed samples\": (8|12), \
 \"validation loss\": $real, \"validation perplexity\": $real\}\$" "$s/run/metrics.jsonl")" 2

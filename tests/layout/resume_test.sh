@@ -43,7 +43,36 @@ resumes tp2pp2 4 "${tp2pp2[@]}"
 resumes dp2-fp32 2 --params-dtype fp32 --recompute-activations
 resumes_as one-to-tp2pp2 one 4 "${tp2pp2[@]}"
 resumes_as tp2pp2-to-one tp2pp2 1
+# rates FILE: what the schedules give each step.
+rates() { sed -n 's/^{"iteration": \([0-9]*\), .*\("learning rate": .*"global batch size": [0-9]*\), .*$/\1 \2/p' "$1"; }
+# A batch that grows (7 x 2, 4 x 4, 2 x 6, 7 x 8 samples are 20 steps), warm-up, stable, decay, a weight decay that
+# rises, overlapped reductions and gathers of small buckets: all of it is a function of the samples.
+sed -e "s:= \.\./data:= $PWD/tests/data:" -e 's/^train-iters.*/train-samples = 98/' \
+    -e 's/^lr-warmup-iters.*/lr-warmup-samples = 8/' -e '/^save/d' -e '/^weight-decay/d' tests/configs/tiny.cfg >"$s/ramp.cfg"
+plain=("${tiny[@]}")
+tiny=(pretrain --config "$s/ramp.cfg")
+resumes ramp 2 --rampup-batch-size 2 2 40 --lr-decay-style WSD --lr-wsd-decay-samples 60 \
+    --weight-decay-incr-style linear --start-weight-decay 0.05 --end-weight-decay 0.2 \
+    --use-distributed-optimizer --overlap-grad-reduce --overlap-param-gather --ddp-bucket-size 2000
+tiny=("${plain[@]}")
+check_equal "ramp: the batches are those of the ramp" "$(rates "$s/ramp/metrics.jsonl" |
+    sed 's/.*size": //' | uniq -c | awk '{ printf "%s x %s ", $1, $2 }')" "7 x 2 4 x 4 2 x 6 7 x 8 "
+check_equal "ramp: the same rates after resuming" "$(rates "$s/ramp.resumed/metrics.jsonl")" \
+    "$(rates "$s/ramp/metrics.jsonl")"
+check_equal "ramp: nothing is said of changed rates" "$(grep -c 'counts:' "$s/stdout")" 0
+
+# Another schedule on resuming: the options count and both values are shown, or the checkpoint's counts.
+later=("${tiny[@]}" --load "$s/one.10" --eval-iters 0 --train-iters 12 --lr-decay-iters 20)
+run_well "another rate" 1 "${later[@]}" --lr 1e-2 --save "$s/rate"
+check_contains "both are shown" "$output" "the option counts: lr 0.01 (0.005 in the checkpoint)"
+run_well "the checkpoint's rate" 1 "${later[@]}" --lr 1e-2 --save "$s/kept" --use-checkpoint-opt_param-scheduler
+check_contains "it says so" "$output" "the checkpoint's counts: lr 0.01 (0.005 in the checkpoint)"
+check_same_bits "the checkpoint's rate: the steps of the first run" "$(losses "$s/kept/metrics.jsonl" 11)" \
+    "$(losses "$s/one/metrics.jsonl" 11 12)" 2
+check_lacks "another rate: another step" "$(losses "$s/rate/metrics.jsonl" 12)" "$(losses "$s/one/metrics.jsonl" 12 12)"
+
 if [[ $level == full ]]; then
+    resumes fp16 4 "${tp2pp2[@]}" --params-dtype fp16 --initial-loss-scale 67108864 --loss-scale-window 4
     resumes pp2dp2 4 --pipeline-model-parallel-size 2 --micro-batch-size 2
     resumes gpipe-fp32 4 --pipeline-model-parallel-size 4 --pipeline-schedule gpipe --params-dtype fp32
     resumes tp4-fp32 4 --tensor-model-parallel-size 4 --params-dtype fp32

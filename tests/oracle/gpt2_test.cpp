@@ -11,7 +11,7 @@
 
 #include "support/goldens.hpp"
 #include "support/mpi_test.hpp"
-#include "trireme/optimizer/learning_rate.hpp"
+#include "trireme/optimizer/rate_schedule.hpp"
 
 namespace trireme {
 namespace {

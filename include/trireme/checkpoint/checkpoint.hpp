@@ -19,6 +19,7 @@
 #include "trireme/backend/backend.hpp"
 #include "trireme/comm/runtime.hpp"
 #include "trireme/model/parameters.hpp"
+#include "trireme/optimizer/loss_scale.hpp"
 #include "trireme/optimizer/optimizer.hpp"
 
 namespace trireme::checkpoint {
@@ -32,8 +33,12 @@ struct State {
     std::uint64_t seed = 0;             // of dropout
     std::string options;                // `name = value` lines, as --config reads them
     std::string layout;                 // "TP 2 x PP 2 x DP 1": for messages
-    bool has_master_weights = false;    // fp32 weights beside narrower ones
-    bool has_optimizer = true;          // moments are in it
+    std::optional<optimizer::LossScale::State> loss_scale; // of fp16
+    std::int64_t skipped_iterations = 0;                   // since the start of training
+    std::int64_t nan_iterations = 0;
+    std::string rates;               // learning rate and weight decay, as optimizer::to_text() writes them
+    bool has_master_weights = false; // fp32 weights beside narrower ones
+    bool has_optimizer = true;       // moments are in it
 };
 
 // What of a running model is saved or loaded; nothing is owned.

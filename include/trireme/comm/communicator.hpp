@@ -21,9 +21,12 @@ inline constexpr int kMaxChannel = 32000; // channels of send and receive are 0 
 
 enum class ReduceOp : std::uint8_t { sum, max };
 
-// A transfer in flight; wait() with the communicator that made it. Default-constructed: nothing to wait for.
+// A message or a collective in flight; wait() with the communicator that made it. Default-constructed:
+// nothing to wait for. It owns no tensor: those of the call must live, and stay untouched, until wait().
 struct Request {
-    std::int32_t slot = -1;
+    std::int32_t slot = -1;   // of a message
+    std::int64_t number = -1; // of a collective
+    bool pending() const { return slot >= 0 || number >= 0; }
 };
 
 class Communicator {
@@ -45,8 +48,15 @@ class Communicator {
     void all_gather(const Tensor& from, Tensor to);
     void broadcast(Tensor x, int root);
 
-    // Non-blocking; messages between two ranks with the same channel arrive in the order sent. The tensor
-    // must live, and stay untouched, until wait().
+    // The same collectives with the same bits, finished by wait(); many may be in flight. All ranks of the
+    // group start them, and call the blocking ones in between, in the same order. On CPU ranks they move on
+    // while this rank waits in any group of its layout, and in progress().
+    Request start_all_reduce(Tensor x, ReduceOp op);
+    Request start_reduce_scatter(const Tensor& from, Tensor to);
+    Request start_all_gather(const Tensor& from, Tensor to);
+    void progress() { do_progress(); }
+
+    // Non-blocking; messages between two ranks with the same channel arrive in the order sent.
     Request send(const Tensor& x, int to, int channel);
     Request receive(Tensor x, int from, int channel);
     void wait(Request& request); // resets it
@@ -62,6 +72,14 @@ class Communicator {
     virtual Request do_send(const Tensor& x, int to, int channel) = 0;
     virtual Request do_receive(Tensor x, int from, int channel) = 0;
     virtual void do_wait(Request& request) = 0;
+    // Unless overridden: done at once.
+    virtual Request do_start_all_reduce(Tensor x, ReduceOp op);
+    virtual Request do_start_reduce_scatter(const Tensor& from, Tensor to);
+    virtual Request do_start_all_gather(const Tensor& from, Tensor to);
+    virtual void do_progress() {}
+    void check_all_reduce(const Tensor& x, ReduceOp op) const;
+    void check_reduce_scatter(const Tensor& from, const Tensor& to) const;
+    void check_all_gather(const Tensor& from, const Tensor& to) const;
 
     std::string name_;
     std::vector<int> world_ranks_;

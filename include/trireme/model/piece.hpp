@@ -11,6 +11,7 @@
 #include "trireme/memory/plan.hpp"
 #include "trireme/model/parameters.hpp"
 #include "trireme/model/stage_setup.hpp"
+#include "trireme/model/step_hooks.hpp"
 #include "trireme/topology/box.hpp"
 
 namespace trireme::model {
@@ -34,6 +35,16 @@ struct MicroBatch {
     Tensor targets = {};           // [T * B] i32
 };
 
+// What a step (or an evaluation) is about. loss_gradient: what the gradient of each token's loss starts as:
+// 1 / (tokens of the global batch), times the loss scale.
+struct StepContext {
+    StepHooks* hooks = nullptr;
+    double loss_gradient = 0;
+};
+
+// Whether a micro-batch is the last of the step to add to the main gradients in question.
+enum class Accumulation : std::uint8_t { goes_on, ends };
+
 class Piece {
   public:
     Piece(const StageSetup& stage, const PieceSetup& setup, memory::Plan& plan);
@@ -43,20 +54,22 @@ class Piece {
     void bind(const memory::Arena& arena, const Parameters& parameters, const Machinery& machinery);
     const PieceSetup& setup() const;
 
-    // Before the micro-batches of a step or an evaluation.
-    void begin();
+    // Before the micro-batches of a step or an evaluation. The hooks must live until they are through.
+    void begin(const StepContext& step);
     // Where the input of a micro-batch is to be received: [Ts, B, C]. Not for a piece with the embedding.
     Tensor input(std::int64_t micro_batch) const;
     // output [Ts, B, C]; undefined for a piece with the head.
     void forward(const MicroBatch& batch, Mode mode, Tensor output);
     // grad [Ts, B, C]: the gradient of the output (anything for a piece with the head) becomes that of the
     // input. Adds to the main gradients.
-    void backward(std::int64_t micro_batch, std::int64_t first_sample, Tensor grad);
+    void backward(std::int64_t micro_batch, std::int64_t first_sample, Tensor grad,
+                  Accumulation accumulation);
 
     // The two halves, for schedules that delay the second: what it needs is kept in between. Not with
-    // recomputation.
-    void input_gradient(std::int64_t micro_batch, std::int64_t first_sample, Tensor grad);
-    void weight_gradient(std::int64_t micro_batch);
+    // recomputation. `accumulation` is that of head and embedding, then that of the layers.
+    void input_gradient(std::int64_t micro_batch, std::int64_t first_sample, Tensor grad,
+                        Accumulation accumulation);
+    void weight_gradient(std::int64_t micro_batch, Accumulation accumulation);
 
     // With the head: sum of the token losses since begin() [1] stat, and the logits of the last forward pass
     // [n, V].

@@ -30,9 +30,8 @@ struct StageSetup {
     catalogue::ModelConfig config;
     topology::Grid grid;
     topology::Coordinates at;
-    DType type = DType::f32;       // of activations and weights
-    std::int64_t micro_batch = 1;  // B
-    std::int64_t global_batch = 1; // samples a step, over all data ranks
+    DType type = DType::f32;      // of activations and weights
+    std::int64_t micro_batch = 1; // B
     std::uint64_t seed = 0;
     Recompute recompute;
     SequenceParallel sequence_parallel = SequenceParallel::no;

@@ -9,6 +9,7 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -27,14 +28,25 @@ enum class Sharding : std::uint8_t { none, data_ranks };
 // that these gradients are to be summed.
 enum class SeenSequence : std::uint8_t { whole, part };
 
+// What of the communication over data ranks runs beside the passes: nothing; the reduction of a bucket, from
+// its last gradient on; also the gathering of its new weights (sharded only), until a part needs them.
+// Buckets, collectives and bits are the same: only the waiting moves.
+enum class Overlap : std::uint8_t { none, reduction, reduction_and_gather };
+
 struct OptimizerSetup {
     double beta1 = 0.9;
     double beta2 = 0.999;
     double epsilon = 1e-8;
-    double weight_decay = 0.01; // of parameters that decay
+    double weight_decay = 0.01; // of parameters that decay, where a step does not say otherwise
     double clip_norm = 1.0;     // 0: no clipping
     Sharding sharding = Sharding::none;
     SeenSequence seen = SeenSequence::whole;
+    Overlap overlap = Overlap::none;
+};
+
+struct Rates {
+    double learning_rate = 0;
+    double weight_decay = 0;
 };
 
 struct StepResult {
@@ -65,11 +77,15 @@ class Optimizer : public model::StepHooks {
 
     // Before the micro-batches of a step: main gradients become zero.
     void begin();
-    // Sums the chunk's main gradients over data ranks.
+    // Sums main gradients over data ranks: those of a chunk, or bucket by bucket as they are complete.
+    void gradient_complete(const model::Part& part) override;
     void gradients_complete(int chunk) override;
-    // `gradient_scale` multiplies the gradients first (1 unless tokens are masked). Collective over the
-    // world.
-    StepResult step(double learning_rate, double gradient_scale);
+    // `gradient_scale` multiplies the gradients first: 1 / loss scale. Collective over the world.
+    StepResult step(const Rates& rates, double gradient_scale);
+    // Waits for the weights of this part, or of all, where they are still being gathered.
+    void parameters_needed(const model::Part& part) override;
+    void settle();
+    void progress() override;
 
     bool has(StateKind kind) const { return kind != StateKind::master_weights || has_master_; }
     bool sharded() const { return setup_.sharding == Sharding::data_ranks; }
@@ -86,12 +102,17 @@ class Optimizer : public model::StepHooks {
         topology::Interval range;
         std::array<memory::Item, kStateKinds> items;
         std::array<Tensor, kStateKinds> tensors; // [range.size()]
+        int parts = 0;                           // of the model, with gradients in this bucket
+        int parts_left = 0;                      // that have still to add to them in this step
+        comm::Request reduction, gathering;
     };
+    std::span<const std::size_t> buckets_of(const model::Part& part) const;
+    void start_reduction(std::size_t bucket);
     bool counted(const model::Bucket& bucket) const;
     Tensor owned_gradients(std::size_t bucket) const;
     Tensor owned_weights(std::size_t bucket) const;
     double squared_norm();
-    void update_bucket(std::size_t bucket, double learning_rate);
+    void update_bucket(std::size_t bucket, const Rates& rates);
 
     OptimizerSetup setup_;
     const model::Parameters& parameters_;
@@ -99,6 +120,8 @@ class Optimizer : public model::StepHooks {
     backend::Backend* backend_ = nullptr;
     const comm::ProcessGroups* groups_ = nullptr;
     std::vector<State> states_; // of buckets
+    std::map<model::Part, std::vector<std::size_t>> buckets_of_;
+    std::vector<std::size_t> forward_order_; // buckets as the next forward pass will want them
     memory::Item norm_item_, factor_item_;
     Tensor squared_norm_, factor_; // [1] f64
     std::int64_t steps_ = 0;

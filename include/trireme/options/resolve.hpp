@@ -10,18 +10,23 @@
 
 #include "trireme/options/parse.hpp"
 #include "trireme/options/values.hpp"
+#include "trireme/topology/batch_schedule.hpp"
 
 namespace trireme::options {
 
 enum class PipelineSchedule { one_forward_one_backward, gpipe, zb_h1 };
-enum class ParamsDtype { fp32, fp64, bf16 };
+enum class ParamsDtype { fp32, fp64, bf16, fp16 };
 enum class PositionEmbedding { learned_absolute, rope, none };
 enum class Normalization { layer_norm, rms_norm };
 enum class MlpActivation { gelu, swiglu };
 enum class LinearBiases { all, query_key_value, none };
 enum class OutputWeights { tied, untied };
 enum class Recompute { none, selective, full_uniform, full_block };
-enum class LrDecayStyle { constant, linear, cosine, inverse_square_root };
+enum class LrDecayStyle { constant, linear, cosine, inverse_square_root, wsd };
+enum class WsdDecayStyle { exponential, linear, cosine, minus_sqrt };
+enum class WeightDecayStyle { constant, linear, cosine };
+// What counts on resuming when the schedule of rates differs from the checkpoint's.
+enum class RatesFrom { options, checkpoint };
 enum class DataloaderType { single, cyclic };
 enum class TokenizerType { gpt2_bpe, hf_file, null };
 enum class Device { cpu, cuda };
@@ -49,6 +54,9 @@ struct Resolved {
         std::int64_t model_chunks = 1; // of each stage; more than one: interleaved 1F1B
         bool sequence_parallel = false;
         bool distributed_optimizer = false; // ZeRO-1
+        bool overlap_grad_reduce = false;
+        bool overlap_param_gather = false;
+        std::int64_t ddp_bucket_size = 0; // elements
     } layout;
 
     struct Model {
@@ -63,7 +71,7 @@ struct Resolved {
         double init_method_std = 0;
         double hidden_dropout = 0;
         double attention_dropout = 0;
-        ParamsDtype params_dtype = ParamsDtype::fp32; // bf16: master weights and gradients are fp32
+        ParamsDtype params_dtype = ParamsDtype::fp32; // bf16, fp16: master weights and gradients fp32
         std::int64_t num_query_groups = 0;            // num_attention_heads without grouped queries
         PositionEmbedding position_embedding = PositionEmbedding::learned_absolute;
         std::int64_t rotary_base = 0;   // 0 without rope
@@ -81,16 +89,18 @@ struct Resolved {
 
     struct Batch {
         std::int64_t micro_batch_size = 0;
-        std::int64_t global_batch_size = 0;
-        std::int64_t num_microbatches = 0; // per rank and step: global / (micro * DP)
+        std::int64_t global_batch_size = 0; // the last of the schedule
+        std::int64_t num_microbatches = 0;  // per rank and step: global / (micro * DP)
+        topology::BatchSchedule schedule = topology::BatchSchedule::constant(1);
     } batch;
 
     struct Training {
         std::int64_t train_iters = 0;
-        std::int64_t train_samples = 0; // train_iters * global batch: whole steps only
+        std::int64_t train_samples = 0; // of train_iters whole steps
         std::int64_t exit_interval = 0; // 0: none
         std::uint64_t seed = 0;
         bool check_for_nan = true;
+        std::int64_t check_replicas = 0; // every so many iterations; 0: never
     } training;
 
     struct Optimizer {
@@ -99,11 +109,22 @@ struct Resolved {
         LrDecayStyle lr_decay_style = LrDecayStyle::linear;
         std::int64_t lr_decay_samples = 0;
         std::int64_t lr_warmup_samples = 0;
-        double weight_decay = 0;
+        double lr_warmup_init = 0;
+        WsdDecayStyle wsd_decay_style = WsdDecayStyle::exponential;
+        std::int64_t wsd_decay_samples = 0; // 0 unless the decay style is WSD
+        RatesFrom rates_from = RatesFrom::options;
+        double start_weight_decay = 0;
+        double end_weight_decay = 0; // equal to start unless the style says otherwise
+        WeightDecayStyle weight_decay_style = WeightDecayStyle::constant;
         double adam_beta1 = 0;
         double adam_beta2 = 0;
         double adam_eps = 0;
-        double clip_grad = 0; // 0: no clipping
+        double clip_grad = 0;          // 0: no clipping
+        double fixed_loss_scale = 0;   // fp16; 0: dynamic
+        double initial_loss_scale = 0; // dynamic
+        double min_loss_scale = 0;
+        std::int64_t loss_scale_window = 0;
+        std::int64_t loss_scale_hysteresis = 0;
     } optimizer;
 
     struct Data {

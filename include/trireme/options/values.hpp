@@ -25,6 +25,9 @@ struct Values {
     std::optional<std::int64_t> num_layers_per_virtual_pipeline_stage;
     bool sequence_parallel = false;
     bool use_distributed_optimizer = false;
+    bool overlap_grad_reduce = false;
+    bool overlap_param_gather = false;
+    std::int64_t ddp_bucket_size = 0;
 
     // Model
     std::optional<std::int64_t> num_layers;
@@ -40,6 +43,7 @@ struct Values {
     double attention_dropout = 0;
     std::string params_dtype;
     bool bf16 = false;
+    bool fp16 = false;
     std::string position_embedding_type;
     bool use_rotary_position_embeddings = false;
     std::optional<std::int64_t> rotary_base;
@@ -65,6 +69,8 @@ struct Values {
     std::optional<std::int64_t> micro_batch_size;
     std::optional<std::int64_t> global_batch_size;
     std::optional<std::int64_t> gradient_accumulation_steps;
+    std::vector<std::string> rampup_batch_size;
+    std::vector<std::string> step_batch_size_schedule;
 
     // Training length
     std::optional<std::int64_t> train_iters;
@@ -72,6 +78,7 @@ struct Values {
     std::optional<std::int64_t> exit_interval;
     std::int64_t seed = 0;
     bool no_check_for_nan_in_loss_and_grad = false;
+    std::optional<std::int64_t> check_replicas;
 
     // Optimizer
     std::optional<double> lr;
@@ -82,11 +89,25 @@ struct Values {
     std::optional<std::int64_t> lr_warmup_iters;
     std::optional<std::int64_t> lr_warmup_samples;
     std::optional<double> lr_warmup_fraction;
+    double lr_warmup_init = 0;
+    std::string lr_wsd_decay_style;
+    std::optional<std::int64_t> lr_wsd_decay_iters;
+    std::optional<std::int64_t> lr_wsd_decay_samples;
+    bool override_opt_param_scheduler = false;
+    bool use_checkpoint_opt_param_scheduler = false;
     double weight_decay = 0;
+    std::string weight_decay_incr_style;
+    std::optional<double> start_weight_decay;
+    std::optional<double> end_weight_decay;
     double adam_beta1 = 0;
     double adam_beta2 = 0;
     double adam_eps = 0;
     double clip_grad = 0;
+    std::optional<double> loss_scale;
+    double initial_loss_scale = 0;
+    double min_loss_scale = 0;
+    std::int64_t loss_scale_window = 0;
+    std::int64_t hysteresis = 0;
 
     // Data
     std::vector<std::string> data_path;

@@ -36,17 +36,20 @@ model::PieceSetup piece_of(const topology::Placement& placement, int stage, int 
 
 class Executor {
   public:
+    // other_micro_batches: counts besides schedule.micro_batches that steps may have (while the batch size is
+    // raised); memory is planned for the most that any of them needs.
     Executor(const model::StageSetup& stage, const topology::Placement& placement,
-             topology::Schedule schedule, memory::Plan& plan);
+             topology::Schedule schedule, memory::Plan& plan, std::span<const int> other_micro_batches = {});
 
     // pipeline: the pipeline group (rank = stage).
     void bind(const memory::Arena& arena, const model::Parameters& parameters,
               const model::Machinery& machinery, comm::Communicator& pipeline);
 
     // Forward and backward of all micro-batches of a step; gradients are added to the main gradients.
-    void train(BatchSource& batches, model::StepHooks& hooks);
+    void train(BatchSource& batches, std::int64_t micro_batches, const model::StepContext& step);
     // Forward only, without dropout: evaluate leaves the loss sum in loss(), infer the logits in logits().
-    void forward_only(std::int64_t micro_batches, model::Mode mode, BatchSource& batches);
+    void forward_only(BatchSource& batches, std::int64_t micro_batches, model::Mode mode,
+                      model::StepHooks& hooks);
 
     bool has_head() const { return head_ >= 0; }
     Tensor
@@ -63,17 +66,25 @@ class Executor {
         std::vector<comm::Request> output_sends, gradient_sends;
         std::vector<comm::Request> input_receives;    // by input slot
         std::vector<comm::Request> gradient_receives; // by gradient buffer
+        // Of the step under way: passes that have still to add gradients of head and embedding, of layers.
+        int end_gradients_left, layer_gradients_left;
     };
-    void run(std::span<const topology::Instruction> instructions, model::Mode mode, BatchSource& batches,
-             model::StepHooks* hooks);
+    // What this stage does in steps of one number of micro-batches.
+    struct Script {
+        std::int64_t micro_batches;
+        std::vector<topology::Instruction> instructions;
+    };
+    void run(const Script& script, model::Mode mode, BatchSource& batches, const model::StepContext& step);
     void execute(const topology::Instruction& instruction, model::Mode mode, BatchSource& batches,
-                 model::StepHooks* hooks);
+                 model::StepHooks& hooks);
     void forward(const topology::Instruction& instruction, model::Mode mode, BatchSource& batches);
     void backward(const topology::Instruction& instruction, const BatchSource& batches);
+    void count_gradients(const Script& script);
     Chunk& chunk(const topology::Instruction& instruction);
 
     model::StageSetup stage_;
     topology::Schedule schedule_;
+    std::vector<Script> scripts_; // the first: schedule_'s
     std::vector<Chunk> chunks_;
     int head_ = -1; // chunk with the head, if it is here
     comm::Communicator* pipeline_ = nullptr;

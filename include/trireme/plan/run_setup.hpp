@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "trireme/catalogue/model_config.hpp"
 #include "trireme/model/stage_setup.hpp"
@@ -23,16 +24,18 @@ struct RunSetup {
     DType type = DType::f32; // of weights and activations
     std::int64_t micro_batch = 1;
     std::int64_t global_batch = 1;
+    std::vector<std::int64_t> other_batches; // global batches that steps may have besides
     std::uint64_t seed = 1234;
     int host_threads = 1; // of this rank, to draw initial weights
     model::Recompute recompute;
     model::SequenceParallel sequence_parallel = model::SequenceParallel::no;
+    std::int64_t bucket_elements = model::ParameterSetup{}.bucket_elements;
     optimizer::OptimizerSetup optimizer; // `seen` follows from the layout
     Purpose purpose = Purpose::train;
 
-    std::int64_t micro_batches() const {
-        return global_batch / (micro_batch * grid.data);
-    } // a step, on one data rank
+    // Of a step, on one data rank.
+    std::int64_t micro_batches() const { return micro_batches(global_batch); }
+    std::int64_t micro_batches(std::int64_t batch) const { return batch / (micro_batch * grid.data); }
 };
 
 } // namespace trireme::plan

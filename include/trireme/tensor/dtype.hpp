@@ -4,10 +4,11 @@
 #include <bit>
 #include <cstdint>
 #include <string_view>
+#include <type_traits>
 
 namespace trireme {
 
-enum class DType : std::uint8_t { f32, f64, bf16, i32, i64, u8 };
+enum class DType : std::uint8_t { f32, f64, bf16, f16, i32, i64, u8 };
 
 constexpr std::int64_t size_bytes(DType type) {
     switch (type) {
@@ -18,6 +19,7 @@ constexpr std::int64_t size_bytes(DType type) {
     case DType::i32:
         return 4;
     case DType::bf16:
+    case DType::f16:
         return 2;
     case DType::u8:
         return 1;
@@ -33,6 +35,8 @@ constexpr std::string_view name(DType type) {
         return "fp64";
     case DType::bf16:
         return "bf16";
+    case DType::f16:
+        return "fp16";
     case DType::i32:
         return "int32";
     case DType::i64:
@@ -57,6 +61,44 @@ struct BFloat16 {
     explicit operator float() const { return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16); }
 };
 
+// IEEE half precision: 5 bits of exponent, 10 of mantissa, rounded to nearest even. Beyond 65504 it is
+// infinite, below 2^-24 zero. NaN stays NaN.
+struct Float16 {
+    std::uint16_t bits = 0;
+
+    Float16() = default;
+    explicit Float16(float value) {
+        constexpr std::uint32_t kInfinity = 0x7F800000u, kLeastNormal = 113u << 23; // 2^-14
+        constexpr std::uint32_t kOverflow = 0x477FF000u;                            // 65520: halfway to 65536
+        const auto wide = std::bit_cast<std::uint32_t>(value);
+        const std::uint32_t size = wide & 0x7FFFFFFFu;
+        std::uint32_t half = 0;
+        if (size > kInfinity)
+            half = 0x7E00u;
+        else if (size >= kOverflow)
+            half = 0x7C00u;
+        else if (size < kLeastNormal) // the last place of 0.5 is 2^-24, as of every subnormal half
+            half = std::bit_cast<std::uint32_t>(std::bit_cast<float>(size) + 0.5F) - 0x3F000000u;
+        else
+            half = (size - (112u << 23) + 0xFFFu + ((size >> 13) & 1u)) >> 13;
+        bits = static_cast<std::uint16_t>(half | ((wide >> 16) & 0x8000u));
+    }
+    explicit operator float() const {
+        const std::uint32_t size = static_cast<std::uint32_t>(bits & 0x7FFFu) << 13;
+        const float value = std::bit_cast<float>(size) * 0x1p112F; // exact; 2^16 and more: not finite
+        const std::uint32_t special = size >= 0x0F800000u ? 0x7F800000u : 0u;
+        return std::bit_cast<float>(std::bit_cast<std::uint32_t>(value) | special |
+                                    (static_cast<std::uint32_t>(bits & 0x8000u) << 16));
+    }
+};
+
+// Types of two bytes that are stored and never computed in.
+template <class T>
+inline constexpr bool kIsNarrow = std::is_same_v<T, BFloat16> || std::is_same_v<T, Float16>;
+constexpr bool is_narrow(DType type) {
+    return type == DType::bf16 || type == DType::f16;
+}
+
 template <class T>
 struct DTypeOf;
 template <>
@@ -70,6 +112,10 @@ struct DTypeOf<double> {
 template <>
 struct DTypeOf<BFloat16> {
     static constexpr DType value = DType::bf16;
+};
+template <>
+struct DTypeOf<Float16> {
+    static constexpr DType value = DType::f16;
 };
 template <>
 struct DTypeOf<std::int32_t> {
@@ -90,6 +136,21 @@ inline constexpr DType kDTypeOf = DTypeOf<T>::value;
 // fp64 for fp64, else fp32.
 constexpr DType statistics_type(DType type) {
     return type == DType::f64 ? DType::f64 : DType::f32;
+}
+
+// use(zero of the float type): for host code that walks over elements of any of them.
+template <class Use>
+void with_float_type(DType type, const Use& use) {
+    switch (type) {
+    case DType::f64:
+        return use(double{});
+    case DType::bf16:
+        return use(BFloat16{});
+    case DType::f16:
+        return use(Float16{});
+    default:
+        return use(float{});
+    }
 }
 
 } // namespace trireme

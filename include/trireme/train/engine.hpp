@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "trireme/backend/backend.hpp"
 #include "trireme/comm/runtime.hpp"
@@ -20,6 +21,12 @@ namespace trireme::train {
 
 using plan::Purpose;
 using EngineSetup = plan::RunSetup;
+
+struct StepSetup {
+    optimizer::Rates rates;
+    double loss_scale = 1;
+    std::int64_t global_batch = 1; // that of the engine's setup, or one of its other batches
+};
 
 struct StepReport {
     double loss = 0;          // mean over the tokens of the global batch
@@ -44,7 +51,9 @@ class Engine {
     // was found, as lines of text; none on a CPU.
     std::string tune(const std::string& known = {});
 
-    // One optimizer step over micro_batches() micro-batches.
+    // One optimizer step.
+    StepReport train_step(pipeline::BatchSource& batches, const StepSetup& step);
+    // The same over the setup's global batch, with its weight decay.
     StepReport train_step(pipeline::BatchSource& batches, double learning_rate);
     // Mean token loss over `micro_batches` micro-batches of each data rank.
     double evaluate(pipeline::BatchSource& batches, std::int64_t micro_batches);
@@ -56,7 +65,7 @@ class Engine {
     const comm::ProcessGroups& groups() const;
     const topology::Placement& placement() const;
     const topology::Schedule& schedule() const;
-    model::Parameters& parameters();
+    model::Parameters& parameters();   // once weights that are still being gathered have come
     optimizer::Optimizer& optimizer(); // Purpose::train only
 
   private:

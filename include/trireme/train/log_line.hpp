@@ -18,6 +18,7 @@ struct IterationLine {
     double learning_rate = 0;     // of the last step
     std::int64_t global_batch = 0;
     double loss = 0;          // mean over the steps since the last line; NaN is shown as nan
+    double loss_scale = 1;    // for the next step
     double gradient_norm = 0; // of the last step
     std::int64_t skipped_iterations = 0;
     std::int64_t nan_iterations = 0;

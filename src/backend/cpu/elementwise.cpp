@@ -1,4 +1,4 @@
-// fill, copy, add, scale. bf16 is widened to float, computed and rounded to nearest even.
+// fill, copy, add, scale. bf16 and fp16 are widened to float, computed and rounded to nearest even.
 #include <type_traits>
 
 #include "backend/cpu/operations.hpp"
@@ -11,9 +11,9 @@ template <class To, class From>
 To convert(From value) {
     if constexpr (std::is_same_v<To, From>)
         return value;
-    else if constexpr (std::is_same_v<To, BFloat16>)
-        return BFloat16(static_cast<float>(value));
-    else if constexpr (std::is_same_v<From, BFloat16>)
+    else if constexpr (kIsNarrow<To>)
+        return To(static_cast<float>(value));
+    else if constexpr (kIsNarrow<From>)
         return static_cast<To>(static_cast<float>(value));
     else
         return static_cast<To>(value);
@@ -23,8 +23,8 @@ template <class T>
 void fill_values(ThreadPool& pool, const Tensor& x, double value) {
     T* const to = writable<T>(x);
     const T filling = [&] {
-        if constexpr (std::is_same_v<T, BFloat16>)
-            return convert<BFloat16>(value);
+        if constexpr (kIsNarrow<T>)
+            return convert<T>(value);
         else
             return static_cast<T>(value);
     }();
@@ -43,6 +43,8 @@ void CpuOperations::do_fill(Tensor x, double value) {
         return fill_values<double>(pool_, x, value);
     case DType::bf16:
         return fill_values<BFloat16>(pool_, x, value);
+    case DType::f16:
+        return fill_values<Float16>(pool_, x, value);
     case DType::i32:
         return fill_values<std::int32_t>(pool_, x, value);
     case DType::i64:

@@ -1,6 +1,6 @@
 // y = x W^T + bias and its gradients, as three matrix products.
 #include "backend/cpu/column_sums.hpp"
-#include "backend/cpu/gemm_bf16.hpp"
+#include "backend/cpu/gemm_narrow.hpp"
 #include "backend/cpu/operations.hpp"
 #include "backend/cpu/stored.hpp"
 
@@ -8,10 +8,13 @@ namespace trireme::backend {
 
 void CpuOperations::do_linear_forward(const Tensor& x, const Tensor& weight, const Tensor& bias, Tensor y) {
     const std::int64_t n = rows(x), in = columns(x), out = columns(y);
-    if (x.type() == DType::bf16)
-        return gemm_bf16(pool_, scratch_, n, out, in, {data<BFloat16>(x), in},
-                         {data<BFloat16>(weight), in, Transpose::yes},
-                         bias.defined() ? data<BFloat16>(bias) : nullptr, writable<BFloat16>(y), out);
+    if (is_narrow(x.type()))
+        return dispatch_narrow(x.type(), [&](auto zero) {
+            using S = decltype(zero);
+            gemm_narrow<S>(pool_, scratch_, n, out, in, {data<S>(x), in},
+                           {data<S>(weight), in, Transpose::yes}, bias.defined() ? data<S>(bias) : nullptr,
+                           writable<S>(y), out);
+        });
     dispatch_float("linear_forward", x.type(), [&](auto zero) {
         using T = decltype(zero);
         T* const result = writable<T>(y);
@@ -29,9 +32,12 @@ void CpuOperations::do_linear_forward(const Tensor& x, const Tensor& weight, con
 
 void CpuOperations::do_linear_input_gradient(const Tensor& grad_y, const Tensor& weight, Tensor grad_x) {
     const std::int64_t in = columns(grad_x), out = columns(grad_y);
-    if (grad_y.type() == DType::bf16)
-        return gemm_bf16(pool_, scratch_, rows(grad_y), in, out, {data<BFloat16>(grad_y), out},
-                         {data<BFloat16>(weight), in}, nullptr, writable<BFloat16>(grad_x), in);
+    if (is_narrow(grad_y.type()))
+        return dispatch_narrow(grad_y.type(), [&](auto zero) {
+            using S = decltype(zero);
+            gemm_narrow<S>(pool_, scratch_, rows(grad_y), in, out, {data<S>(grad_y), out},
+                           {data<S>(weight), in}, nullptr, writable<S>(grad_x), in);
+        });
     dispatch_float("linear_input_gradient", grad_y.type(), [&](auto zero) {
         using T = decltype(zero);
         gemm<T>(pool_, rows(grad_y), in, out, T{1}, {data<T>(grad_y), out}, {data<T>(weight), in}, T{0},
@@ -42,10 +48,13 @@ void CpuOperations::do_linear_input_gradient(const Tensor& grad_y, const Tensor&
 void CpuOperations::do_linear_weight_gradient(const Tensor& x, const Tensor& grad_y, Tensor grad_weight,
                                               GradWrite write) {
     const std::int64_t in = columns(x), out = columns(grad_y);
-    if (x.type() == DType::bf16)
-        return gemm_bf16(pool_, scratch_, out, in, rows(x), {data<BFloat16>(grad_y), out, Transpose::yes},
-                         {data<BFloat16>(x), in}, write == GradWrite::accumulate ? 1.0F : 0.0F,
-                         writable<float>(grad_weight), in);
+    if (is_narrow(x.type()))
+        return dispatch_narrow(x.type(), [&](auto zero) {
+            using S = decltype(zero);
+            gemm_narrow<S>(pool_, scratch_, out, in, rows(x), {data<S>(grad_y), out, Transpose::yes},
+                           {data<S>(x), in}, write == GradWrite::accumulate ? 1.0F : 0.0F,
+                           writable<float>(grad_weight), in);
+        });
     dispatch_float("linear_weight_gradient", x.type(), [&](auto zero) {
         using T = decltype(zero);
         gemm<T>(pool_, out, in, rows(x), T{1}, {data<T>(grad_y), out, Transpose::yes}, {data<T>(x), in},

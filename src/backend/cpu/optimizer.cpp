@@ -107,8 +107,9 @@ void CpuOperations::do_adam_update(Tensor master, const Tensor& gradient, Tensor
         };
         if (!weights.defined())
             update_into(static_cast<void*>(nullptr));
-        else if (weights.type() == DType::bf16)
-            update_into(writable<BFloat16>(weights));
+        else if (is_narrow(weights.type()))
+            dispatch_narrow(weights.type(),
+                            [&](auto narrow_zero) { update_into(writable<decltype(narrow_zero)>(weights)); });
         else
             update_into(writable<T>(weights));
     });

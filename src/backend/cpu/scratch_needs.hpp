@@ -8,8 +8,8 @@
 
 namespace trireme::backend {
 
-// [m, k] x [k, n] of bf16 into a result of that type, bf16 or fp32.
-std::int64_t gemm_bf16_scratch_bytes(std::int64_t m, std::int64_t n, std::int64_t k, DType result);
+// [m, k] x [k, n] of bf16 or fp16 into a result of that type or of fp32.
+std::int64_t gemm_narrow_scratch_bytes(std::int64_t m, std::int64_t n, std::int64_t k, DType result);
 std::int64_t attention_forward_scratch_bytes(DType type, std::int64_t head_dim);
 std::int64_t attention_gradient_scratch_bytes(DType type, std::int64_t length, std::int64_t head_dim);
 std::int64_t squares_scratch_bytes(std::int64_t elements);

@@ -1,4 +1,4 @@
-// fill, copy, add, scale. bf16 is widened to float, computed and rounded to nearest even.
+// fill, copy, add, scale. bf16 and fp16 are widened to float, computed and rounded to nearest even.
 #include "backend/cuda/kernels.cuh"
 #include "backend/cuda/operations.hpp"
 
@@ -13,10 +13,10 @@ template <class To, class From>
 __device__ To convert(From value) {
     if constexpr (std::is_same_v<To, From>)
         return value;
-    else if constexpr (std::is_same_v<From, bf16>)
-        return static_cast<To>(__bfloat162float(value));
-    else if constexpr (std::is_same_v<To, bf16>)
-        return __float2bfloat16_rn(static_cast<float>(value));
+    else if constexpr (sizeof(From) == 2)
+        return convert<To>(widen(value));
+    else if constexpr (sizeof(To) == 2)
+        return narrow<To>(static_cast<float>(value));
     else
         return static_cast<To>(value);
 }
@@ -72,6 +72,8 @@ void CudaOperations::do_fill(Tensor x, double value) {
         return launch(double{}, value);
     case DType::bf16:
         return launch(bf16{}, static_cast<float>(value));
+    case DType::f16:
+        return launch(fp16{}, static_cast<float>(value));
     case DType::i32:
         return launch(std::int32_t{}, static_cast<std::int32_t>(value));
     case DType::i64:

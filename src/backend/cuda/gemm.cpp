@@ -15,12 +15,14 @@ namespace {
 cudaDataType_t cuda_type(DType type) {
     if (type == DType::bf16)
         return CUDA_R_16BF;
+    if (type == DType::f16)
+        return CUDA_R_16F;
     if (type == DType::f32)
         return CUDA_R_32F;
     throw Error(ErrorCategory::usage,
                 concat("matrix products of ", name(type),
-                       " are not in the CUDA backend, which computes bf16 and fp32"),
-                {"try: --bf16 or --params-dtype fp32, or --device cpu for fp64"});
+                       " are not in the CUDA backend, which computes bf16, fp16 and fp32"),
+                {"try: --bf16, --fp16 or --params-dtype fp32, or --device cpu for fp64"});
 }
 
 int alignment_of(const Tensor& tensor) {

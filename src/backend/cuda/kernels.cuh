@@ -1,9 +1,11 @@
-// What the kernels share: float and bf16 loaded as float in packs of 16 bytes, sums over warps and blocks in
-// a fixed order, and the choice of a kernel by element type and by alignment. Sums never use atomics.
+// What the kernels share: float, bf16 and fp16 loaded as float in packs of 16 bytes, sums over warps and
+// blocks in a fixed order, and the choice of a kernel by element type and by alignment. Sums never use
+// atomics.
 #pragma once
 
 #include <cstdint>
 #include <cuda_bf16.h>
+#include <cuda_fp16.h>
 #include <type_traits>
 
 #include "backend/cuda/check.hpp"
@@ -12,6 +14,7 @@
 namespace trireme::backend {
 
 using bf16 = __nv_bfloat16;
+using fp16 = __half;
 inline constexpr int kWarp = 32;
 inline constexpr int kThreads = 256; // of most kernels
 
@@ -21,6 +24,8 @@ template <class T>
 __device__ inline float widen(T value) {
     if constexpr (std::is_same_v<T, bf16>)
         return __bfloat162float(value);
+    else if constexpr (std::is_same_v<T, fp16>)
+        return __half2float(value);
     else
         return static_cast<float>(value);
 }
@@ -28,6 +33,8 @@ template <class T>
 __device__ inline T narrow(float value) {
     if constexpr (std::is_same_v<T, bf16>)
         return __float2bfloat16_rn(value);
+    else if constexpr (std::is_same_v<T, fp16>)
+        return __float2half_rn(value);
     else
         return static_cast<T>(value);
 }
@@ -143,10 +150,10 @@ inline std::int64_t rows(const Tensor& tensor) {
 }
 
 [[noreturn]] inline void refuse_type(const char* operation, DType type) {
-    throw Error(
-        ErrorCategory::usage,
-        concat(operation, " on ", name(type), " is not in the CUDA backend, which computes bf16 and fp32"),
-        {"try: --bf16 or --params-dtype fp32, or --device cpu for fp64"});
+    throw Error(ErrorCategory::usage,
+                concat(operation, " on ", name(type),
+                       " is not in the CUDA backend, which computes bf16, fp16 and fp32"),
+                {"try: --bf16, --fp16 or --params-dtype fp32, or --device cpu for fp64"});
 }
 
 // compute(zero of the element type)
@@ -156,6 +163,8 @@ void dispatch(const char* operation, DType type, const Compute& compute) {
         compute(float{});
     else if (type == DType::bf16)
         compute(bf16{});
+    else if (type == DType::f16)
+        compute(fp16{});
     else
         refuse_type(operation, type);
 }

@@ -32,8 +32,8 @@ void DryOperations::moves(std::initializer_list<Tensor> tensors, double more_byt
 void DryOperations::multiplies(std::int64_t m, std::int64_t n, std::int64_t k, DType type,
                                const Tensor& result, GradWrite write) {
     has_products_ = true;
-    if (on_cpu() && type == DType::bf16)
-        needs(gemm_bf16_scratch_bytes(m, n, k, result.type()));
+    if (on_cpu() && is_narrow(type))
+        needs(gemm_narrow_scratch_bytes(m, n, k, result.type()));
     if (observer_ == nullptr)
         return;
     Work work;

@@ -33,6 +33,7 @@ MPI_Datatype mpi_type(DType type) {
     case DType::f64:
         return MPI_DOUBLE;
     case DType::bf16:
+    case DType::f16:
         return MPI_UINT16_T; // only moved; sums are ours
     case DType::i32:
         return MPI_INT32_T;

@@ -4,12 +4,16 @@
 //   direct (two ranks, or little data): everybody gets all contributions and adds all of them itself
 //   split: rank p adds part p of the piece, then all parts are gathered
 // Both give the same bits, because each element sees the same additions. Pieces have the size of the scratch
-// memory, which is taken once; nothing is allocated by a call.
+// memory, which is taken once. All but the direct way is collective_queue.hpp's, started or blocking.
 #pragma once
 
+#include <memory>
+#include <optional>
 #include <vector>
 
 #include "comm/mpi/check.hpp"
+#include "comm/mpi/collective_queue.hpp"
+#include "comm/mpi/progress.hpp"
 #include "trireme/backend/backend.hpp"
 #include "trireme/comm/communicator.hpp"
 
@@ -25,6 +29,7 @@ struct MpiLimits {
 class MpiCommunicator final : public Communicator {
   public:
     MpiCommunicator(std::string name, MpiComm comm, memory::Allocator& allocator,
+                    std::shared_ptr<MpiProgress> progress = std::make_shared<MpiProgress>(),
                     const MpiLimits& limits = {});
     ~MpiCommunicator() override;
 
@@ -40,10 +45,6 @@ class MpiCommunicator final : public Communicator {
         const char* what = nullptr;
         bool taken = false;
     };
-    struct Piece {
-        std::byte* data;
-        std::int64_t count;
-    };
 
     void do_all_reduce(Tensor x, ReduceOp op) override;
     void do_reduce_scatter(const Tensor& from, Tensor to) override;
@@ -52,23 +53,22 @@ class MpiCommunicator final : public Communicator {
     Request do_send(const Tensor& x, int to, int channel) override;
     Request do_receive(Tensor x, int from, int channel) override;
     void do_wait(Request& request) override;
+    Request do_start_all_reduce(Tensor x, ReduceOp op) override;
+    Request do_start_reduce_scatter(const Tensor& from, Tensor to) override;
+    Request do_start_all_gather(const Tensor& from, Tensor to) override;
+    void do_progress() override;
 
     void all_reduce_direct(const Tensor& x, ReduceOp op);
-    void all_reduce_split(const Tensor& x, ReduceOp op);
-    // Sends outgoing(r) to and receives incoming(r) from every other rank r; empty pieces are left out.
-    template <class Outgoing, class Incoming>
-    void exchange(const char* what, DType type, Outgoing outgoing, Incoming incoming);
     template <class Start>
     Request start(const Tensor& x, int peer, const char* what, Start start_message);
-
-    std::byte* scratch_part(int r, std::int64_t part_bytes) const { return scratch_ + r * part_bytes; }
 
     MpiComm comm_;
     memory::Allocator& allocator_;
     MpiLimits limits_;
     const char* lasting_name_;
     std::byte* scratch_;
-    std::vector<MPI_Request> exchange_requests_;  // [2 * size]
+    std::shared_ptr<MpiProgress> progress_; // of all groups of a layout
+    std::optional<CollectiveQueue> queue_;
     std::vector<const std::byte*> contributions_; // [size]
     std::vector<Slot> slots_;
     int next_slot_ = 0;

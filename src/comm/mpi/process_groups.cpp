@@ -19,7 +19,7 @@ using backend::StreamRole;
 // is one.
 std::unique_ptr<Communicator> make_group(const char* name, const std::vector<int>& members, int world_rank,
                                          MPI_Comm world, backend::Backend& backend, backend::StreamRole role,
-                                         bool belongs = true) {
+                                         const std::shared_ptr<MpiProgress>& progress, bool belongs = true) {
     if (members.size() == 1)
         return make_self_communicator(name, world_rank, &backend);
     MpiComm comm = split(world, belongs ? members.front() : -1, name);
@@ -27,7 +27,7 @@ std::unique_ptr<Communicator> make_group(const char* name, const std::vector<int
         return nullptr;
     std::unique_ptr<Communicator> group;
     if (backend.device() == backend::Device::cpu)
-        group = std::make_unique<MpiCommunicator>(name, std::move(comm), backend);
+        group = std::make_unique<MpiCommunicator>(name, std::move(comm), backend, progress);
 #ifdef TRIREME_CUDA
     else
         group = make_nccl_communicator(name, std::move(comm), backend, role);
@@ -47,17 +47,19 @@ ProcessGroups::ProcessGroups(Runtime& runtime, const topology::Grid& layout, bac
 
     const std::vector<int> stage_members = grid.stage_group(rank);
     stage = std::make_unique<MpiHostGroup>("stage group", split(all, stage_members.front(), "stage group"));
-    tensor = make_group("tensor group", grid.tensor_group(rank), rank, all, backend, StreamRole::compute);
-    data =
-        make_group("data group", grid.data_group(rank), rank, all, backend, StreamRole::gradient_reduction);
-    pipeline =
-        make_group("pipeline group", grid.pipeline_group(rank), rank, all, backend, StreamRole::pipeline);
+    const auto progress = std::make_shared<MpiProgress>();
+    const auto make = [&](const char* name, const std::vector<int>& members, StreamRole role,
+                          bool belongs = true) {
+        return make_group(name, members, rank, all, backend, role, progress, belongs);
+    };
+    tensor = make("tensor group", grid.tensor_group(rank), StreamRole::compute);
+    data = make("data group", grid.data_group(rank), StreamRole::gradient_reduction);
+    pipeline = make("pipeline group", grid.pipeline_group(rank), StreamRole::pipeline);
 
     const bool at_an_end = at.pipeline == 0 || at.pipeline == grid.pipeline - 1;
-    embedding = make_group("embedding group", grid.embedding_group(rank), rank, all, backend,
-                           StreamRole::compute, at_an_end);
+    embedding = make("embedding group", grid.embedding_group(rank), StreamRole::compute, at_an_end);
 
-    model = make_group("model group", grid.model_group(rank), rank, all, backend, StreamRole::compute);
+    model = make("model group", grid.model_group(rank), StreamRole::compute);
 }
 
 ProcessGroups ProcessGroups::alone(HostGroup& world) {

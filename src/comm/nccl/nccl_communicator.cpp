@@ -1,6 +1,7 @@
 // Collectives and messages of tensors over NCCL.
 #include "comm/nccl/nccl_communicator.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 
@@ -22,6 +23,8 @@ ncclDataType_t nccl_type(DType type) {
         return ncclFloat64;
     case DType::bf16:
         return ncclBfloat16;
+    case DType::f16:
+        return ncclFloat16;
     case DType::i32:
         return ncclInt32;
     case DType::i64:
@@ -37,9 +40,12 @@ std::size_t count(const Tensor& x) {
 }
 
 // Messages that cross on communicators of several streams hang where NCCL takes its buffers through cuMem,
-// and do not where it does not (NCCL 2.28.3 on two H200s, tests/gpu/nccl_test). A user's own choice stands.
-void choose_allocations() {
+// and do not where it does not (NCCL 2.28.3 on two H200s, tests/gpu/nccl_test). Kernels of several
+// communicators that run at once must start in the order of the calls on every GPU, or each may wait for what
+// the other has not room to start. A user's own choice stands.
+void choose_settings() {
     ::setenv("NCCL_CUMEM_ENABLE", "0", 0);
+    ::setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0);
 }
 
 ncclUniqueId new_id(const char* group) {
@@ -62,7 +68,7 @@ NcclCommunicator::NcclCommunicator(std::string name, MpiComm comm, backend::Cuda
     : Communicator(std::move(name), comm.world_ranks(), comm.rank()), mpi_(std::move(comm)),
       backend_(backend), role_(role), lasting_name_(lasting_name(this->name())) {
     TRIREME_ASSERT(size() > 1, "the ", lasting_name_, " has one rank, which needs no NCCL");
-    choose_allocations();
+    choose_settings();
     ncclUniqueId id{};
     if (rank() == 0)
         id = new_id(lasting_name_);
@@ -72,8 +78,9 @@ NcclCommunicator::NcclCommunicator(std::string name, MpiComm comm, backend::Cuda
     probe_ = static_cast<std::byte*>(backend_.allocate(kProbeBytes));
     {
         const WaitScope waiting("first all-reduce", lasting_name_);
-        collective("first all-reduce", [&](cudaStream_t stream) {
-            return ncclAllReduce(probe_, probe_, 1, ncclFloat32, ncclSum, comm_.get(), stream);
+        collective("first all-reduce", [&] {
+            return ncclAllReduce(probe_, probe_, 1, ncclFloat32, ncclSum, comm_.get(),
+                                 backend_.stream(role_));
         });
         backend_.synchronize(role_);
     }
@@ -118,9 +125,6 @@ void NcclCommunicator::connect_lanes() {
                        "first message", lasting_name_, lane.comm.get());
             check(cudaStreamSynchronize(lane.stream), "first message");
         }
-    slots_.resize(kSlots);
-    for (Slot& slot : slots_)
-        check(cudaEventCreateWithFlags(&slot.done, cudaEventDisableTiming), "event of a message");
 }
 
 void NcclCommunicator::check_peers(const char* what) {
@@ -135,35 +139,42 @@ void NcclCommunicator::collective(const char* what, const Call& call) {
     const bool beside = role_ != StreamRole::compute;
     if (beside)
         backend_.wait(role_, backend_.record(StreamRole::compute));
-    check_nccl(call(backend_.stream(role_)), what, lasting_name_, comm_.get());
+    check_nccl(call(), what, lasting_name_, comm_.get());
     if (beside)
         backend_.wait(StreamRole::compute, backend_.record(role_));
 }
 
+ncclResult_t NcclCommunicator::enqueue_all_reduce(const Tensor& x, ReduceOp op) {
+    return ncclAllReduce(x.data(), x.data(), count(x), nccl_type(x.type()),
+                         op == ReduceOp::sum ? ncclSum : ncclMax, comm_.get(), backend_.stream(role_));
+}
+
+ncclResult_t NcclCommunicator::enqueue_reduce_scatter(const Tensor& from, const Tensor& to) {
+    return ncclReduceScatter(from.data(), to.data(), count(to), nccl_type(to.type()), ncclSum, comm_.get(),
+                             backend_.stream(role_));
+}
+
+ncclResult_t NcclCommunicator::enqueue_all_gather(const Tensor& from, const Tensor& to) {
+    return ncclAllGather(from.data(), to.data(), count(from), nccl_type(from.type()), comm_.get(),
+                         backend_.stream(role_));
+}
+
 void NcclCommunicator::do_all_reduce(Tensor x, ReduceOp op) {
-    collective("all-reduce", [&](cudaStream_t stream) {
-        return ncclAllReduce(x.data(), x.data(), count(x), nccl_type(x.type()),
-                             op == ReduceOp::sum ? ncclSum : ncclMax, comm_.get(), stream);
-    });
+    collective("all-reduce", [&] { return enqueue_all_reduce(x, op); });
 }
 
 void NcclCommunicator::do_reduce_scatter(const Tensor& from, Tensor to) {
-    collective("reduce-scatter", [&](cudaStream_t stream) {
-        return ncclReduceScatter(from.data(), to.data(), count(to), nccl_type(to.type()), ncclSum,
-                                 comm_.get(), stream);
-    });
+    collective("reduce-scatter", [&] { return enqueue_reduce_scatter(from, to); });
 }
 
 void NcclCommunicator::do_all_gather(const Tensor& from, Tensor to) {
-    collective("all-gather", [&](cudaStream_t stream) {
-        return ncclAllGather(from.data(), to.data(), count(from), nccl_type(from.type()), comm_.get(),
-                             stream);
-    });
+    collective("all-gather", [&] { return enqueue_all_gather(from, to); });
 }
 
 void NcclCommunicator::do_broadcast(Tensor x, int root) {
-    collective("broadcast", [&](cudaStream_t stream) {
-        return ncclBroadcast(x.data(), x.data(), count(x), nccl_type(x.type()), root, comm_.get(), stream);
+    collective("broadcast", [&] {
+        return ncclBroadcast(x.data(), x.data(), count(x), nccl_type(x.type()), root, comm_.get(),
+                             backend_.stream(role_));
     });
 }
 
@@ -174,22 +185,42 @@ NcclCommunicator::Lane& NcclCommunicator::lane(int channel, bool sends) {
     return found;
 }
 
-template <class Call>
-Request NcclCommunicator::message(const char* what, Lane& lane, const Call& call) {
-    check_peers(what);
-    int tried = 0;
-    while (slots_[static_cast<std::size_t>(next_slot_)].taken) {
-        TRIREME_ASSERT(++tried < kSlots, "more than ", kSlots, " transfers in flight in the ", name());
-        next_slot_ = (next_slot_ + 1) % kSlots;
+std::int32_t NcclCommunicator::take_slot() {
+    auto slot = std::ranges::find(slots_, false, &Slot::taken);
+    if (slot == slots_.end()) {
+        slot = slots_.emplace(slots_.end());
+        check(cudaEventCreateWithFlags(&slot->done, cudaEventDisableTiming), "event of a transfer");
     }
-    Slot& slot = slots_[static_cast<std::size_t>(next_slot_)];
+    slot->taken = true;
+    return static_cast<std::int32_t>(slot - slots_.begin());
+}
+
+template <class Call>
+Request NcclCommunicator::start(const char* what, cudaStream_t stream, ncclComm_t comm, const Call& call) {
+    check_peers(what);
+    const Request request{.slot = take_slot()};
+    cudaEvent_t const done = slots_[static_cast<std::size_t>(request.slot)].done;
     // The event of the slot first marks the point in the compute stream, then the end of the transfer.
-    check(cudaEventRecord(slot.done, backend_.stream(StreamRole::compute)), "event of a message");
-    check(cudaStreamWaitEvent(lane.stream, slot.done, 0), "wait for an event");
-    check_nccl(call(lane.stream), what, lasting_name_, lane.comm.get());
-    check(cudaEventRecord(slot.done, lane.stream), "event of a message");
-    slot.taken = true;
-    return {next_slot_};
+    check(cudaEventRecord(done, backend_.stream(StreamRole::compute)), "event of a transfer");
+    check(cudaStreamWaitEvent(stream, done, 0), "wait for an event");
+    check_nccl(call(), what, lasting_name_, comm);
+    check(cudaEventRecord(done, stream), "event of a transfer");
+    return request;
+}
+
+Request NcclCommunicator::do_start_all_reduce(Tensor x, ReduceOp op) {
+    return start("all-reduce", backend_.stream(role_), comm_.get(),
+                 [&] { return enqueue_all_reduce(x, op); });
+}
+
+Request NcclCommunicator::do_start_reduce_scatter(const Tensor& from, Tensor to) {
+    return start("reduce-scatter", backend_.stream(role_), comm_.get(),
+                 [&] { return enqueue_reduce_scatter(from, to); });
+}
+
+Request NcclCommunicator::do_start_all_gather(const Tensor& from, Tensor to) {
+    return start("all-gather", backend_.stream(role_), comm_.get(),
+                 [&] { return enqueue_all_gather(from, to); });
 }
 
 Request NcclCommunicator::do_send(const Tensor& x, int to, int channel) {
@@ -197,8 +228,8 @@ Request NcclCommunicator::do_send(const Tensor& x, int to, int channel) {
     TRIREME_ASSERT(to == (channel % 2 == 0 ? forward : backward), "a message on channel ", channel,
                    " from rank ", rank(), " to rank ", to, " of the ", name(), " is not between neighbours");
     Lane& out = lane(channel, true);
-    return message("send", out, [&](cudaStream_t stream) {
-        return ncclSend(x.data(), count(x), nccl_type(x.type()), 1, out.comm.get(), stream);
+    return start("send", out.stream, out.comm.get(), [&] {
+        return ncclSend(x.data(), count(x), nccl_type(x.type()), 1, out.comm.get(), out.stream);
     });
 }
 
@@ -208,8 +239,8 @@ Request NcclCommunicator::do_receive(Tensor x, int from, int channel) {
                    " from rank ", from, " to rank ", rank(), " of the ", name(),
                    " is not between neighbours");
     Lane& in = lane(channel, false);
-    return message("receive", in, [&](cudaStream_t stream) {
-        return ncclRecv(x.data(), count(x), nccl_type(x.type()), 0, in.comm.get(), stream);
+    return start("receive", in.stream, in.comm.get(), [&] {
+        return ncclRecv(x.data(), count(x), nccl_type(x.type()), 0, in.comm.get(), in.stream);
     });
 }
 

@@ -2,8 +2,8 @@
 // ids travel.
 //
 // Order: before a transfer the stream of this communicator waits for what the compute stream has been given
-// so far, and the compute stream waits for the result of a collective at once, for that of a message when its
-// request is waited for. The host never waits.
+// so far, and the compute stream waits for the result of a blocking collective at once, for that of a message
+// or a started collective when its request is waited for. The host never waits.
 //
 // Messages go between neighbours on a ring, forward (even channels) from r to r + 1 and backward (odd
 // channels) from r to r - 1. Each of these directed pairs has a communicator and a stream of its own, so that
@@ -33,7 +33,6 @@ class NcclCommunicator final : public Communicator {
     ~NcclCommunicator() override;
 
   private:
-    static constexpr int kSlots = 256; // messages in flight
     static constexpr std::int64_t kProbeBytes = ProcessGroups::kProbeBytes;
     struct Lane {
         NcclComm comm; // two ranks: 0 sends, 1 receives
@@ -51,13 +50,21 @@ class NcclCommunicator final : public Communicator {
     Request do_send(const Tensor& x, int to, int channel) override;
     Request do_receive(Tensor x, int from, int channel) override;
     void do_wait(Request& request) override;
+    Request do_start_all_reduce(Tensor x, ReduceOp op) override;
+    Request do_start_reduce_scatter(const Tensor& from, Tensor to) override;
+    Request do_start_all_gather(const Tensor& from, Tensor to) override;
 
     void connect_lanes();
-    // Runs call(stream) between the two waits described above.
+    ncclResult_t enqueue_all_reduce(const Tensor& x, ReduceOp op);
+    ncclResult_t enqueue_reduce_scatter(const Tensor& from, const Tensor& to);
+    ncclResult_t enqueue_all_gather(const Tensor& from, const Tensor& to);
+    // Runs call() between the two waits described above.
     template <class Call>
     void collective(const char* what, const Call& call);
+    // Runs call() on `stream` after what the compute stream has been given; the request stands for its end.
     template <class Call>
-    Request message(const char* what, Lane& lane, const Call& call);
+    Request start(const char* what, cudaStream_t stream, ncclComm_t comm, const Call& call);
+    std::int32_t take_slot();
     Lane& lane(int channel, bool sends);
     void check_peers(const char* what);
 
@@ -68,8 +75,7 @@ class NcclCommunicator final : public Communicator {
     NcclComm comm_;
     std::byte* probe_ = nullptr; // [kProbeBytes]: what first messages carry
     Lane lanes_[4];              // forward: sends, receives; backward: sends, receives
-    std::vector<Slot> slots_;
-    int next_slot_ = 0;
+    std::vector<Slot> slots_;    // as many as were ever in flight
 };
 
 } // namespace trireme::comm

@@ -1,5 +1,5 @@
-// Operations on bf16: the result is that of fp32 on the same values, rounded once; statistics and main
-// gradients are fp32. RMS norm, SwiGLU and rotary have such a test in their own files.
+// Operations on bf16 and fp16: the result is that of fp32 on the same values, rounded once; statistics and
+// main gradients are fp32. RMS norm, SwiGLU and rotary have such a test in their own files.
 #include "backend/cpu/stored.hpp"
 #include "bf16_cases.hpp"
 
@@ -22,24 +22,29 @@ testing::AssertionResult same_bits(const Array<float>& got, const Array<float>& 
     return within(got.values, want.values, 0);
 }
 
-class Bf16 : public testing::Test {
+template <class S>
+class Narrow : public testing::Test {
   protected:
     std::unique_ptr<backend::Backend> cpu_ = backend::make_cpu_backend(2);
     backend::Operations& ops_ = cpu_->compute();
 };
+using NarrowTypes = testing::Types<BFloat16, Float16>;
+TYPED_TEST_SUITE(Narrow, NarrowTypes);
 
-TEST_F(Bf16, LinearIsFp32RoundedOnce) {
+TYPED_TEST(Narrow, LinearIsFp32RoundedOnce) {
+    using S = TypeParam;
+    backend::Operations& ops_ = this->ops_;
     struct Size {
         std::int64_t n, in, out;
     };
     for (const auto [n, in, out] :
          {Size{1, 1, 1}, {7, 5, 3}, {130, 70, 2050}, {33, 2500, 40}, {900, 20, 60}}) {
-        auto x = random_pair(Shape{n, in}, 1), weight = random_pair(Shape{out, in}, 2);
-        auto bias = random_pair(Shape{out}, 3), grad_y = random_pair(Shape{n, out}, 4);
+        auto x = random_pair<S>(Shape{n, in}, 1), weight = random_pair<S>(Shape{out, in}, 2);
+        auto bias = random_pair<S>(Shape{out}, 3), grad_y = random_pair<S>(Shape{n, out}, 4);
         const auto label = concat(n, " x ", in, " -> ", out);
         for (const bool with_bias : {false, true}) {
             Array<float> want(Shape{n, out});
-            Array<BFloat16> got(Shape{n, out});
+            Array<S> got(Shape{n, out});
             ops_.linear_forward(x.wide.tensor(), weight.wide.tensor(),
                                 with_bias ? bias.wide.tensor() : Tensor(), want.tensor());
             on_all_threads([&](backend::Operations& ops) {
@@ -50,7 +55,7 @@ TEST_F(Bf16, LinearIsFp32RoundedOnce) {
             EXPECT_TRUE(one_rounding(got, want.values, sum_slack(in))) << label;
         }
         Array<float> want_x(Shape{n, in});
-        Array<BFloat16> got_x(Shape{n, in});
+        Array<S> got_x(Shape{n, in});
         ops_.linear_input_gradient(grad_y.wide.tensor(), weight.wide.tensor(), want_x.tensor());
         on_all_threads([&](backend::Operations& ops) {
             ops.linear_input_gradient(grad_y.half.tensor(), weight.half.tensor(), got_x.tensor());
@@ -81,11 +86,14 @@ TEST_F(Bf16, LinearIsFp32RoundedOnce) {
     }
 }
 
-TEST_F(Bf16, EmbeddingsCopyAndGradientsStayInFp32) {
+TYPED_TEST(Narrow, EmbeddingsCopyAndGradientsStayInFp32) {
+    using S = TypeParam;
+    backend::Operations& ops_ = this->ops_;
     const std::int64_t length = 5, batch = 3, width = 19, rows = 6;
     auto tokens = random_tokens(Shape{length, batch}, 7, 9); // 6, 7, 8 are held elsewhere
-    auto table = random_pair(Shape{rows, width}, 8), grad_out = random_pair(Shape{length, batch, width}, 9);
-    Array<BFloat16> out(Shape{length, batch, width}, BFloat16(9.0F));
+    auto table = random_pair<S>(Shape{rows, width}, 8),
+         grad_out = random_pair<S>(Shape{length, batch, width}, 9);
+    Array<S> out(Shape{length, batch, width}, S(9.0F));
     Array<float> want(Shape{length, batch, width});
     ops_.embedding_forward(tokens.tensor(), table.half.tensor(), 0, out.tensor());
     ops_.embedding_forward(tokens.tensor(), table.wide.tensor(), 0, want.tensor());
@@ -103,12 +111,14 @@ TEST_F(Bf16, EmbeddingsCopyAndGradientsStayInFp32) {
     EXPECT_TRUE(same_bits(grad, want_grad));
 }
 
-TEST_F(Bf16, LayerNormIsFp32RoundedOnce) {
+TYPED_TEST(Narrow, LayerNormIsFp32RoundedOnce) {
+    using S = TypeParam;
+    backend::Operations& ops_ = this->ops_;
     const std::int64_t n = 7, width = 45;
-    auto x = random_pair(Shape{n, width}, 11, 3), weight = random_pair(Shape{width}, 12);
-    auto bias = random_pair(Shape{width}, 13), grad_y = random_pair(Shape{n, width}, 14);
+    auto x = random_pair<S>(Shape{n, width}, 11, 3), weight = random_pair<S>(Shape{width}, 12);
+    auto bias = random_pair<S>(Shape{width}, 13), grad_y = random_pair<S>(Shape{n, width}, 14);
     Array<float> y(Shape{n, width}), mean(Shape{n}), rstd(Shape{n}), mean_half(Shape{n}), rstd_half(Shape{n});
-    Array<BFloat16> y_half(Shape{n, width});
+    Array<S> y_half(Shape{n, width});
     ops_.layer_norm_forward(x.wide.tensor(), weight.wide.tensor(), bias.wide.tensor(), 1e-5, y.tensor(),
                             mean.tensor(), rstd.tensor());
     ops_.layer_norm_forward(x.half.tensor(), weight.half.tensor(), bias.half.tensor(), 1e-5, y_half.tensor(),
@@ -117,7 +127,7 @@ TEST_F(Bf16, LayerNormIsFp32RoundedOnce) {
     EXPECT_TRUE(within(mean_half.values, mean.values, 2 * 0x1p-24 * largest(mean.values)));
     EXPECT_TRUE(within(rstd_half.values, rstd.values, 2 * 0x1p-24 * largest(rstd.values)));
     for (const GradWrite write : {GradWrite::overwrite, GradWrite::accumulate}) {
-        auto grad = random_pair(Shape{n, width}, 15);
+        auto grad = random_pair<S>(Shape{n, width}, 15);
         Array<float> grad_weight(Shape{width}), grad_bias(Shape{width});
         auto grad_weight_half = grad_weight, grad_bias_half = grad_bias;
         ops_.layer_norm_input_gradient(grad_y.wide.tensor(), x.wide.tensor(), weight.wide.tensor(),
@@ -135,10 +145,12 @@ TEST_F(Bf16, LayerNormIsFp32RoundedOnce) {
     }
 }
 
-TEST_F(Bf16, GeluIsFp32RoundedOnce) {
-    auto x = random_pair(Shape{1003}, 16, 6), grad_y = random_pair(Shape{1003}, 17);
+TYPED_TEST(Narrow, GeluIsFp32RoundedOnce) {
+    using S = TypeParam;
+    backend::Operations& ops_ = this->ops_;
+    auto x = random_pair<S>(Shape{1003}, 16, 6), grad_y = random_pair<S>(Shape{1003}, 17);
     Array<float> y(Shape{1003}), grad(Shape{1003});
-    Array<BFloat16> y_half(Shape{1003}), grad_half(Shape{1003});
+    Array<S> y_half(Shape{1003}), grad_half(Shape{1003});
     ops_.gelu_forward(x.wide.tensor(), y.tensor());
     ops_.gelu_forward(x.half.tensor(), y_half.tensor());
     ops_.gelu_input_gradient(grad_y.wide.tensor(), x.wide.tensor(), grad.tensor());
@@ -147,13 +159,16 @@ TEST_F(Bf16, GeluIsFp32RoundedOnce) {
     EXPECT_TRUE(one_rounding(grad_half, grad.values));
 }
 
-TEST_F(Bf16, DropoutDrawsTheSameMaskAndRoundsOnce) {
+TYPED_TEST(Narrow, DropoutDrawsTheSameMaskAndRoundsOnce) {
+    using S = TypeParam;
+    backend::Operations& ops_ = this->ops_;
     const Shape shape{5, 2, 37};
-    auto x = random_pair(shape, 18), residual = random_pair(shape, 19), bias = random_pair(Shape{37}, 20);
+    auto x = random_pair<S>(shape, 18), residual = random_pair<S>(shape, 19),
+         bias = random_pair<S>(Shape{37}, 20);
     for (const double probability : {0.0, 0.3}) {
         const Dropout dropout{probability, 77, DropoutSite::mlp_output, 2, 10, 4};
         Array<float> out(shape), grad(shape);
-        Array<BFloat16> out_half(shape), grad_half(shape);
+        Array<S> out_half(shape), grad_half(shape);
         ops_.bias_dropout_residual(x.wide.tensor(), bias.wide.tensor(), residual.wide.tensor(), dropout,
                                    out.tensor());
         ops_.bias_dropout_residual(x.half.tensor(), bias.half.tensor(), residual.half.tensor(), dropout,
@@ -165,9 +180,11 @@ TEST_F(Bf16, DropoutDrawsTheSameMaskAndRoundsOnce) {
     }
 }
 
-TEST_F(Bf16, CrossEntropyHasFp32StatisticsAndRoundsItsGradientOnce) {
+TYPED_TEST(Narrow, CrossEntropyHasFp32StatisticsAndRoundsItsGradientOnce) {
+    using S = TypeParam;
+    backend::Operations& ops_ = this->ops_;
     const std::int64_t n = 9, width = 53, valid = 50, first_row = 100;
-    auto logits = random_pair(Shape{n, width}, 21, 8);
+    auto logits = random_pair<S>(Shape{n, width}, 21, 8);
     auto targets = random_tokens(Shape{n}, 22, 60); // some beyond these rows
     for (std::int32_t& target : targets.values)
         target += static_cast<std::int32_t>(first_row);
@@ -189,7 +206,9 @@ TEST_F(Bf16, CrossEntropyHasFp32StatisticsAndRoundsItsGradientOnce) {
     EXPECT_TRUE(one_rounding(logits.half, logits.wide.values, 0x1p-24));
 }
 
-TEST_F(Bf16, AttentionIsFp32RoundedOnce) {
+TYPED_TEST(Narrow, AttentionIsFp32RoundedOnce) {
+    using S = TypeParam;
+    backend::Operations& ops_ = this->ops_;
     struct Case {
         std::int64_t length, batch, heads, groups, dim;
         Causal causal;
@@ -212,12 +231,12 @@ TEST_F(Bf16, AttentionIsFp32RoundedOnce) {
                                   c.causal,
                                   dropout,
                                   c.documents ? documents.tensor() : Tensor()};
-        auto qkv = random_pair(Shape{c.length, c.batch, c.heads + 2 * c.groups, c.dim}, 23, 2);
-        auto grad_out = random_pair(Shape{c.length, c.batch, c.heads, c.dim}, 24);
+        auto qkv = random_pair<S>(Shape{c.length, c.batch, c.heads + 2 * c.groups, c.dim}, 23, 2);
+        auto grad_out = random_pair<S>(Shape{c.length, c.batch, c.heads, c.dim}, 24);
         Array<float> out(grad_out.wide.shape), logsumexp(Shape{c.batch, c.heads, c.length}),
             grad(qkv.wide.shape);
         Array<float> logsumexp_half(logsumexp.shape);
-        Array<BFloat16> out_half(out.shape), grad_half(grad.shape);
+        Array<S> out_half(out.shape), grad_half(grad.shape);
         ops_.attention_forward(qkv.wide.tensor(), attention, out.tensor(), logsumexp.tensor());
         on_all_threads([&](backend::Operations& ops) {
             ops.attention_forward(qkv.half.tensor(), attention, out_half.tensor(), logsumexp_half.tensor());
@@ -266,8 +285,10 @@ TEST(Bf16Rounding, IsToNearestEvenInVectorsAndTails) {
     }
 }
 
-TEST_F(Bf16, SumOfSquaresIsExactInFp64) {
-    auto x = random_pair(Shape{3001}, 25);
+TYPED_TEST(Narrow, SumOfSquaresIsExactInFp64) {
+    using S = TypeParam;
+    backend::Operations& ops_ = this->ops_;
+    auto x = random_pair<S>(Shape{3001}, 25);
     Array<double> got(Shape{1}), want(Shape{1});
     ops_.sum_of_squares(x.half.tensor(), got.tensor(), GradWrite::overwrite);
     ops_.sum_of_squares(x.wide.tensor(), want.tensor(), GradWrite::overwrite);

@@ -62,7 +62,7 @@ TEST(OptionParsing, WrongValues) {
         only_problem("--num-layers many"),
         "--num-layers takes a whole number of at least 1, not 'many'\n--num-layers many (command line)");
     EXPECT_EQ(only_problem("--lr-decay-style cos"), "--lr-decay-style takes one of constant, linear, cosine, "
-                                                    "inverse-square-root, not 'cos'\n"
+                                                    "inverse-square-root, WSD, not 'cos'\n"
                                                     "--lr-decay-style cos (command line)");
     EXPECT_EQ(only_problem("--lr --finetune"), "--lr takes a number of at least 0, but no value follows it\n"
                                                "--lr (command line)");
@@ -103,10 +103,11 @@ TEST(OptionParsing, NamesOfMegatronThatAreNotTaken) {
     EXPECT_EQ(only_problem("--nproc_per_node 8"),
               "--nproc_per_node cannot be taken: ranks are started by mpirun or "
               "srun, which say who they are\n--nproc_per_node 8 (command line)");
-    EXPECT_EQ(only_problem("--rampup-batch-size 16 16 1000"),
-              "--rampup-batch-size is not in this version of trireme: the batch size is constant\n"
-              "--rampup-batch-size 16 16 1000 (command line)");
-    for (const char* name : {"--fp16", "--overlap-grad-reduce", "--rotary-interleaved"})
+    EXPECT_EQ(
+        only_problem("--eval-global-batch-size 16"),
+        "--eval-global-batch-size is not in this version of trireme: evaluation uses the global batch size "
+        "of training\n--eval-global-batch-size 16 (command line)");
+    for (const char* name : {"--tp-comm-overlap", "--grad-reduce-in-bf16", "--rotary-interleaved"})
         EXPECT_EQ(parse_line(name).problems.size(), 1U) << name;
 }
 

@@ -45,7 +45,8 @@ TEST(OptionResolving, TheArticlesCommand) {
     EXPECT_EQ(r.optimizer.lr_decay_style, LrDecayStyle::cosine);
     EXPECT_EQ(r.optimizer.lr_decay_samples, 1600000);
     EXPECT_EQ(r.optimizer.lr_warmup_samples, 0);
-    EXPECT_EQ(r.optimizer.weight_decay, 0.1);
+    EXPECT_EQ(r.optimizer.start_weight_decay, 0.1);
+    EXPECT_EQ(r.optimizer.end_weight_decay, 0.1);
     EXPECT_EQ(r.optimizer.clip_grad, 1.0);
     EXPECT_EQ(r.data.data_path, std::vector<std::string>{"/data/train.jsonl"});
     EXPECT_EQ(r.data.split, "98,2,0");

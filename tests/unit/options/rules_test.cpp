@@ -187,7 +187,7 @@ TEST(OptionRules, MissingOptionsAreListedAtOnce) {
 
 TEST(OptionRules, EverythingAtOnce) {
     const std::string message =
-        message_of(minimal("--tensor-model-parallel-size 3 --seq-length 64 --lrr 1 --fp16 "
+        message_of(minimal("--tensor-model-parallel-size 3 --seq-length 64 --lrr 1 --tp-comm-overlap "
                            "--min-lr high --recompute-granularity full --eval-iters 5"),
                    4);
     EXPECT_EQ(
@@ -196,8 +196,9 @@ TEST(OptionRules, EverythingAtOnce) {
         "  1. --lrr is not an option of trireme pretrain\n"
         "     --lrr 1 (command line)\n"
         "     try: --lr\n"
-        "  2. --fp16 is not in this version of trireme: use --bf16\n"
-        "     --fp16 (command line)\n"
+        "  2. --tp-comm-overlap is not in this version of trireme: tensor-parallel communication does not "
+        "overlap with computing\n"
+        "     --tp-comm-overlap (command line)\n"
         "  3. --min-lr takes a number of at least 0, not 'high'\n"
         "     --min-lr high (command line)\n"
         "  4. sequences of 64 tokens are longer than the 32 positions of the model\n"

@@ -25,8 +25,9 @@ TEST(OptionTable, DefaultsAreMegatrons) {
     EXPECT_EQ(v.normalization, "LayerNorm");
     EXPECT_EQ(v.norm_epsilon, 1e-5);
     EXPECT_EQ(v.params_dtype, "fp32");
-    EXPECT_FALSE(v.bf16 || v.swiglu || v.group_query_attention || v.untie_embeddings_and_output_weights ||
-                 v.disable_bias_linear || v.add_qkv_bias || v.use_rope_scaling);
+    EXPECT_FALSE(v.bf16 || v.fp16 || v.swiglu || v.group_query_attention ||
+                 v.untie_embeddings_and_output_weights || v.disable_bias_linear || v.add_qkv_bias ||
+                 v.use_rope_scaling);
     EXPECT_FALSE(v.rotary_base || v.rotary_percent || v.rope_scaling_factor || v.num_query_groups)
         << "their defaults hold only where they mean something";
     EXPECT_EQ(v.min_lr, 0.0);
@@ -74,8 +75,10 @@ int fields_in_header() {
     int fields = 0;
     bool inside = false;
     for (std::string line; std::getline(header, line);) {
-        if (line == "struct Values {") inside = true;
-        if (line == "};") inside = false;
+        if (line == "struct Values {")
+            inside = true;
+        if (line == "};")
+            inside = false;
         fields += inside && line.ends_with(';') ? 1 : 0;
     }
     return fields;

@@ -1,5 +1,5 @@
-// Products of bf16 matrices through the fp32 products of gemm.hpp.
-#include "backend/cpu/gemm_bf16.hpp"
+// Products of bf16 and fp16 matrices through the fp32 products of gemm.hpp.
+#include "backend/cpu/gemm_narrow.hpp"
 
 #include <algorithm>
 
@@ -15,8 +15,9 @@ constexpr std::int64_t kDepth = 1024;
 
 // Rows [row, row + row_count) and columns [column, column + column_count) of the matrix as used, widened into
 // `buffer` and laid there as in memory: a transposed matrix stays transposed.
-MatrixView<float> widened(MatrixView<BFloat16> matrix, std::int64_t row, std::int64_t row_count,
-                          std::int64_t column, std::int64_t column_count, float* buffer) {
+template <class S>
+MatrixView<float> widened(MatrixView<S> matrix, std::int64_t row, std::int64_t row_count, std::int64_t column,
+                          std::int64_t column_count, float* buffer) {
     if (matrix.transpose == Transpose::yes) {
         std::swap(row, column);
         std::swap(row_count, column_count);
@@ -28,8 +29,9 @@ MatrixView<float> widened(MatrixView<BFloat16> matrix, std::int64_t row, std::in
 }
 
 // c [m, n] += or = (beta 0) a tile's product, k piece by piece.
+template <class S>
 void multiply_tile(std::int64_t row, std::int64_t m, std::int64_t column, std::int64_t n, std::int64_t k,
-                   MatrixView<BFloat16> a, MatrixView<BFloat16> b, float beta, float* buffer, float* c,
+                   MatrixView<S> a, MatrixView<S> b, float beta, float* buffer, float* c,
                    std::int64_t c_stride) {
     const std::int64_t depth = std::min(k, kDepth);
     for (std::int64_t k0 = 0; k0 == 0 || k0 < k; k0 += kDepth) {
@@ -65,14 +67,13 @@ void for_each_tile(ThreadPool& pool, Scratch& scratch, std::int64_t m, std::int6
 
 } // namespace
 
-std::int64_t gemm_bf16_scratch_bytes(std::int64_t m, std::int64_t n, std::int64_t k, DType result) {
-    return scratch_elements(m, n, k, result == DType::bf16 ? 1 : 0) *
-           static_cast<std::int64_t>(sizeof(float));
+std::int64_t gemm_narrow_scratch_bytes(std::int64_t m, std::int64_t n, std::int64_t k, DType result) {
+    return scratch_elements(m, n, k, is_narrow(result) ? 1 : 0) * static_cast<std::int64_t>(sizeof(float));
 }
 
-void gemm_bf16(ThreadPool& pool, Scratch& scratch, std::int64_t m, std::int64_t n, std::int64_t k,
-               MatrixView<BFloat16> a, MatrixView<BFloat16> b, const BFloat16* bias, BFloat16* c,
-               std::int64_t c_stride) {
+template <class S>
+void gemm_narrow(ThreadPool& pool, Scratch& scratch, std::int64_t m, std::int64_t n, std::int64_t k,
+                 MatrixView<S> a, MatrixView<S> b, const S* bias, S* c, std::int64_t c_stride) {
     if (m == 0 || n == 0)
         return;
     for_each_tile(
@@ -91,8 +92,9 @@ void gemm_bf16(ThreadPool& pool, Scratch& scratch, std::int64_t m, std::int64_t 
         });
 }
 
-void gemm_bf16(ThreadPool& pool, Scratch& scratch, std::int64_t m, std::int64_t n, std::int64_t k,
-               MatrixView<BFloat16> a, MatrixView<BFloat16> b, float beta, float* c, std::int64_t c_stride) {
+template <class S>
+void gemm_narrow(ThreadPool& pool, Scratch& scratch, std::int64_t m, std::int64_t n, std::int64_t k,
+                 MatrixView<S> a, MatrixView<S> b, float beta, float* c, std::int64_t c_stride) {
     if (m == 0 || n == 0)
         return;
     for_each_tile(
@@ -102,5 +104,15 @@ void gemm_bf16(ThreadPool& pool, Scratch& scratch, std::int64_t m, std::int64_t 
                           c_stride);
         });
 }
+
+template void gemm_narrow(ThreadPool&, Scratch&, std::int64_t, std::int64_t, std::int64_t,
+                          MatrixView<BFloat16>, MatrixView<BFloat16>, const BFloat16*, BFloat16*,
+                          std::int64_t);
+template void gemm_narrow(ThreadPool&, Scratch&, std::int64_t, std::int64_t, std::int64_t,
+                          MatrixView<Float16>, MatrixView<Float16>, const Float16*, Float16*, std::int64_t);
+template void gemm_narrow(ThreadPool&, Scratch&, std::int64_t, std::int64_t, std::int64_t,
+                          MatrixView<BFloat16>, MatrixView<BFloat16>, float, float*, std::int64_t);
+template void gemm_narrow(ThreadPool&, Scratch&, std::int64_t, std::int64_t, std::int64_t,
+                          MatrixView<Float16>, MatrixView<Float16>, float, float*, std::int64_t);
 
 } // namespace trireme::backend

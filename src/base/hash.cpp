@@ -3,12 +3,12 @@
 #define XXH_VECTOR 0
 #include <xxhash.h>
 
-#include "data/bpe_vocabulary.hpp"
+#include "trireme/base/hash.hpp"
 
-namespace trireme::data {
+namespace trireme {
 
 std::uint64_t hash_bytes(std::string_view bytes, std::uint64_t before) {
     return XXH3_64bits_withSeed(bytes.data(), bytes.size(), before);
 }
 
-} // namespace trireme::data
+} // namespace trireme
