@@ -13,6 +13,12 @@ namespace {
 
 // Options that a command cannot do without. A checkpoint brings the model's along for evaluate and generate.
 std::vector<std::string_view> required_options(Command command, const Values& values) {
+    if (command == Command::checkpoint_export_hf)
+        return {"load"};
+    if (command == Command::checkpoint_import_hf)
+        return {"save"};
+    if (!kEveryRun.has(command))
+        return {};
     std::vector<std::string_view> names{"num-layers", "hidden-size", "num-attention-heads", "seq-length",
                                         "max-position-embeddings"};
     if (command == Command::plan) // a vocabulary is all it needs of a tokenizer, and finds it
@@ -37,7 +43,7 @@ std::vector<std::string_view> required_options(Command command, const Values& va
     case Command::generate:
         add({"load", "prompt"});
         break;
-    case Command::plan:
+    default:
         break;
     }
     return names;

@@ -34,7 +34,7 @@ std::vector<Row> checkpoint_rows() {
          .placeholder = "DIR",
          .field = &Values::save,
          .help = "directory of checkpoints and metrics.jsonl",
-         .commands = kOnlyPretrain,
+         .commands = kOnlyPretrain | kOnlyImport,
          .content = Content::path},
         {.name = "save-interval",
          .placeholder = "N",
@@ -46,6 +46,7 @@ std::vector<Row> checkpoint_rows() {
          .placeholder = "DIR",
          .field = &Values::load,
          .help = "resume from the latest checkpoint in DIR, saved on any layout; none there: start fresh",
+         .commands = kEveryRun | kOnlyExport,
          .content = Content::path},
         {.name = "exit-on-missing-checkpoint",
          .field = &Values::exit_on_missing_checkpoint,
@@ -67,6 +68,17 @@ std::vector<Row> checkpoint_rows() {
          .field = &Values::no_save_optim,
          .help = "checkpoints without optimizer state (smaller; resumes with fresh moments)",
          .commands = kOnlyPretrain},
+        {.name = "norms",
+         .field = &Values::norms,
+         .help = "also read the tensors: norm, smallest and largest value of each",
+         .commands = Commands{Command::checkpoint_inspect}},
+        {.name = "max-shard-size",
+         .placeholder = "SIZE",
+         .field = &Values::max_shard_size,
+         .by_default = "5GB",
+         .help = "largest piece of an exported model (MB, GB or MiB, GiB); a larger model gets several and "
+                 "an index",
+         .commands = kOnlyExport},
     };
 }
 
@@ -162,8 +174,8 @@ std::vector<Row> general_rows() {
 
 void add_run_rows(std::vector<Row>& rows) {
     append(rows, Group::log, kWithData, log_rows());
-    append(rows, Group::checkpoint, kEveryCommand, checkpoint_rows());
-    append(rows, Group::machine, kEveryCommand, machine_rows());
+    append(rows, Group::checkpoint, kEveryRun, checkpoint_rows());
+    append(rows, Group::machine, kEveryRun, machine_rows());
     append(rows, Group::generation, kOnlyGenerate, generation_rows());
     append(rows, Group::plan, kOnlyPlan, plan_rows());
     append(rows, Group::general, kEveryCommand, general_rows());

@@ -44,7 +44,6 @@ model::StageSetup stage_setup(const RunSetup& setup, const topology::Coordinates
     stage.at = at;
     stage.type = setup.type;
     stage.micro_batch = setup.micro_batch;
-    stage.global_batch = setup.global_batch;
     stage.seed = setup.seed;
     stage.recompute = setup.recompute;
     stage.sequence_parallel = setup.sequence_parallel;

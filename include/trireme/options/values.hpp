@@ -13,9 +13,6 @@
 
 namespace trireme::options {
 
-enum class Command { pretrain, evaluate, generate, plan };
-
-std::string_view name_of(Command command);
 
 struct Values {
     // Layout
@@ -138,6 +135,10 @@ struct Values {
     bool no_load_rng = false;
     bool no_save_optim = false;
     bool exit_on_missing_checkpoint = false;
+
+    // Checkpoint tools
+    bool norms = false;
+    std::string max_shard_size;
 
     // Machine
     std::optional<std::string> device;
