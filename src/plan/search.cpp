@@ -60,6 +60,11 @@ std::vector<RunSetup> layouts(const RunSetup& base, const SearchSetup& search) {
                         setup.schedule = chunks > 1 ? topology::ScheduleKind::interleaved
                                                     : topology::ScheduleKind::one_f_one_b;
                         found.push_back(setup);
+                        // Zero bubble keeps activations until its delayed weight gradients.
+                        if (pipeline > 1 && chunks == 1 && recompute.mode == Recompute::Mode::none) {
+                            setup.schedule = topology::ScheduleKind::zb_h1;
+                            found.push_back(setup);
+                        }
                     }
             }
         }
@@ -123,8 +128,11 @@ double estimate(const RunSetup& setup, const LayerTimes::Times& times) {
     const double fullest = static_cast<double>(divide_round_up(setup.model.layers, stages)) * layer;
     const double last = static_cast<double>(setup.model.layers / stages) * layer + ends;
     const double mean = (layers * layer + ends) / static_cast<double>(stages);
+    // Delayed weight gradients fill what the last stages would wait: forward and input gradient are two
+    // thirds.
+    const double filling = setup.schedule == topology::ScheduleKind::zb_h1 ? 1.0 / 3 : 1.0 / setup.chunks;
     return static_cast<double>(setup.micro_batches()) * std::max(fullest, last) +
-           static_cast<double>(stages - 1) * mean / setup.chunks;
+           static_cast<double>(stages - 1) * mean * filling;
 }
 
 std::string recompute_words(const Recompute& recompute) {
@@ -141,9 +149,16 @@ std::string recompute_words(const Recompute& recompute) {
     return "";
 }
 
+// "" for plain 1F1B.
+std::string schedule_words(const RunSetup& setup) {
+    if (setup.chunks > 1)
+        return concat(setup.chunks, " chunks");
+    return setup.schedule == topology::ScheduleKind::zb_h1 ? "zb-h1" : "";
+}
+
 std::string layout_name(const RunSetup& setup) {
     return concat(setup.grid.text(), ", micro-batch ", setup.micro_batch,
-                  setup.chunks > 1 ? concat(", ", setup.chunks, " chunks") : "", ", recompute ",
+                  schedule_words(setup).empty() ? "" : ", ", schedule_words(setup), ", recompute ",
                   recompute_words(setup.recompute));
 }
 
@@ -337,14 +352,15 @@ std::string describe_search(const SearchResult& result, const SearchSetup& setup
                                     " of these too large for ", fixed(machine.memory_gib, 1),
                                     " GiB; global batch ", result.best.front().setup.global_batch));
     char line[160];
-    std::snprintf(line, sizeof line, "%4s %4s %4s %6s %6s %6s %-10s %9s %10s %7s %7s %9s", "TP", "PP", "DP",
-                  "chunks", "micro", "accum", "recompute", "s/step", "tokens/s", "MFU %", "bubble", "GiB");
+    std::snprintf(line, sizeof line, "%4s %4s %4s %9s %6s %6s %-10s %9s %10s %7s %7s %9s", "TP", "PP", "DP",
+                  "schedule", "micro", "accum", "recompute", "s/step", "tokens/s", "MFU %", "bubble", "GiB");
     text += screen_row("", line);
     for (const Candidate& candidate : result.best) {
         const RunSetup& s = candidate.setup;
         const Prediction& p = candidate.prediction;
-        std::snprintf(line, sizeof line, "%4d %4d %4d %6d %6lld %6lld %-10s %9.3f %10s %7.1f %6.1f%% %9.1f",
-                      s.grid.tensor, s.grid.pipeline, s.grid.data, s.chunks,
+        std::snprintf(line, sizeof line, "%4d %4d %4d %9s %6lld %6lld %-10s %9.3f %10s %7.1f %6.1f%% %9.1f",
+                      s.grid.tensor, s.grid.pipeline, s.grid.data,
+                      (schedule_words(s).empty() ? "1f1b" : schedule_words(s)).c_str(),
                       static_cast<long long>(s.micro_batch), static_cast<long long>(s.micro_batches()),
                       recompute_words(s.recompute).c_str(), p.seconds,
                       fixed(p.tokens_per_second_per_gpu, p.tokens_per_second_per_gpu < 1000 ? 1 : 0).c_str(),

@@ -23,7 +23,7 @@ printf '%s\n' '# half an H100' 'gpus_per_node = 8' 'memory_gib = 40' 'allowance_
     'attention_half_length = 700' 'attention_half_head = 39' 'memory_gb_per_s = 1500' 'kernel_us = 3' \
     'nvlink_gb_per_s = 200' 'nvlink_us = 25' 'network_gb_per_s = 20' 'network_us = 40' >"$s/half.cfg"
 run_well "search" 1 plan --config job_templates/configs/gpt-7b.cfg --bf16 --search 16 --machine "$s/half.cfg"
-check_contains "ranks layouts" "$output" "TP   PP   DP chunks"
+check_contains "ranks layouts" "$output" "TP   PP   DP  schedule"
 check_contains "and says why others lose" "$output" "% slower"
 check_equal "TP stays inside a node" "$(grep -cE '^ +(16) +[0-9]+ +[0-9]+ ' <<<"$output")" 0
 

@@ -1,6 +1,6 @@
-// All layouts of a number of GPUs, ranked by predicted tokens per second: TP, PP, DP, chunks, micro-batch and
-// recomputation, the global batch held fixed. Sequence parallelism is on with TP, the sharded optimizer with
-// DP: both cost nothing and save memory.
+// All layouts of a number of GPUs, ranked by predicted tokens per second: TP, PP, DP, schedule, micro-batch
+// and recomputation, the global batch held fixed. Sequence parallelism is on with TP, the sharded optimizer
+// with DP: both cost nothing and save memory.
 #pragma once
 
 #include <cstdint>

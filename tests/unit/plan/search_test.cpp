@@ -15,6 +15,11 @@ struct Tried {
     double seconds;
 };
 
+Tried look_at(const RunSetup& setup, const Machine& machine) {
+    const std::vector<StageMemory> stages = declare_stages(setup, {backend::Device::cuda, 1});
+    return {stages[fullest(stages)].total, predict(setup, machine).seconds};
+}
+
 // Every layout of 8 GPUs that the rules allow, by plain loops.
 std::vector<Tried> try_everything(const RunSetup& base, const Machine& machine) {
     using Mode = model::Recompute::Mode;
@@ -40,10 +45,11 @@ std::vector<Tried> try_everything(const RunSetup& base, const Machine& machine) 
                             setup.sequence_parallel = model::SequenceParallel::yes;
                         if (setup.grid.data > 1)
                             setup.optimizer.sharding = optimizer::Sharding::data_ranks;
-                        std::int64_t most = 0;
-                        for (const StageMemory& stage : declare_stages(setup, {backend::Device::cuda, 1}))
-                            most = std::max(most, stage.total);
-                        tried.push_back({most, predict(setup, machine).seconds});
+                        tried.push_back(look_at(setup, machine));
+                        if (pipeline == 1 || chunks > 1 || mode != Mode::none)
+                            continue;
+                        setup.schedule = topology::ScheduleKind::zb_h1;
+                        tried.push_back(look_at(setup, machine));
                     }
     return tried;
 }

@@ -25,6 +25,7 @@ TEST(Grid, HeaderExample) {
     EXPECT_EQ(grid.pipeline_group(5), (Ranks{1, 5}));
     EXPECT_EQ(grid.stage_group(5), (Ranks{4, 5, 6, 7}));
     EXPECT_EQ(grid.embedding_group(5), (Ranks{1, 5}));
+    EXPECT_EQ(grid.model_group(5), (Ranks{0, 1, 4, 5}));
     EXPECT_EQ(grid.text(), "TP 2 x PP 2 x DP 2");
 }
 
@@ -61,6 +62,8 @@ TEST(Grid, GroupsAreWhatTheCoordinatesSay) {
                     EXPECT_EQ(grid.pipeline_group(rank), filter([&](const Coordinates& other) {
                                   return other.tensor == at.tensor && other.data == at.data;
                               }));
+                    EXPECT_EQ(grid.model_group(rank),
+                              filter([&](const Coordinates& other) { return other.data == at.data; }));
                     EXPECT_EQ(grid.stage_group(rank), filter([&](const Coordinates& other) {
                                   return other.pipeline == at.pipeline;
                               }));
