@@ -80,7 +80,7 @@ class ByteLevelBpe final : public Tokenizer {
         std::string normal;
         void shrink() override {
             workspace = BpeWorkspace();
-            normal = {};
+            std::string().swap(normal);
         }
     };
 

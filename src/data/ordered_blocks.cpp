@@ -62,7 +62,7 @@ class OrderedBlocks {
                 worker->deliver(block);
                 if (turn.bytes > kUsualBytes) { // before others may read the next block
                     worker->shrink();
-                    block.lines.text = {};
+                    std::string().swap(block.lines.text); // an assignment would keep the room
                     return_freed_memory();
                 }
                 ++next_to_deliver_;

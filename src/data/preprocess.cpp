@@ -111,8 +111,8 @@ class Encoder : public BlockWorker {
         reader_.shrink();
         scratch_->shrink();
         for (std::size_t key = 0; key < ids_.size(); ++key) {
-            ids_[key] = {};
-            lengths_[key] = {};
+            std::vector<std::int32_t>().swap(ids_[key]);
+            std::vector<std::size_t>().swap(lengths_[key]);
         }
     }
 

@@ -270,7 +270,7 @@ bool TextSource::next_lines(LineBlock& block) {
         const std::size_t newline = state.bytes.find('\n');
         if (line_end == std::string::npos &&
             block.text.size() + std::min(newline, state.bytes.size()) > kLongestLine) {
-            block.text = {};
+            std::string().swap(block.text);
             block.too_long = true;
             pass_over_line(newline);
             return true;
