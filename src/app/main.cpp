@@ -1,4 +1,5 @@
 // The trireme program: dispatches sub-commands, and is the one place where errors end.
+#include <csignal>
 #include <cstdlib>
 #include <functional>
 #include <iostream>
@@ -9,7 +10,9 @@
 
 #include "trireme/backend/backend.hpp"
 #include "trireme/base/build_info.hpp"
+#include "trireme/base/fault.hpp"
 #include "trireme/checkpoint/checkpoint.hpp"
+#include "trireme/checkpoint/select.hpp"
 #include "trireme/comm/phase.hpp"
 #include "trireme/comm/runtime.hpp"
 #include "trireme/options/parse.hpp"
@@ -34,17 +37,19 @@ std::string info() {
                   "\n");
 }
 
-// The options of the checkpoint that --load names: evaluate and generate take the model's shape from there.
+// The options of the checkpoint that --load names: evaluate and generate take the model's shape from there,
+// and so does pretrain if it is told to.
 options::Inherited inherited_options(options::Command command, const std::vector<std::string>& arguments) {
-    if (command == options::Command::pretrain)
-        return {};
     const options::Parsed first = options::parse(command, arguments);
-    if (!first.values.load)
+    if (!first.values.load || (command == options::Command::pretrain && !first.values.use_checkpoint_args))
         return {};
-    const std::optional<std::filesystem::path> found = checkpoint::find_latest(*first.values.load);
-    if (!found)
+    const checkpoint::Selection found =
+        checkpoint::select(*first.values.load, {first.values.ckpt_step, first.values.no_load_fallback
+                                                                            ? checkpoint::FallBack::no
+                                                                            : checkpoint::FallBack::yes});
+    if (!found.checkpoint)
         return {};
-    return {checkpoint::read_state(*found).options, found->string()};
+    return {checkpoint::read_state(*found.checkpoint).options, found.checkpoint->string()};
 }
 
 int run(options::Command command, const std::vector<std::string>& arguments, comm::Runtime& runtime) {
@@ -99,6 +104,7 @@ int say(const std::string& text) {
 
 int run_as_one_of_many(int argc, char** argv, const std::function<int(comm::Runtime&)>& work) {
     comm::Runtime runtime(argc, argv);
+    set_fault_rank(runtime.rank());
     try {
         return work(runtime);
     } catch (const Error& error) {
@@ -109,6 +115,9 @@ int run_as_one_of_many(int argc, char** argv, const std::function<int(comm::Runt
 }
 
 int dispatch(int argc, char** argv) {
+    check_fault_variable();
+    std::signal(SIGXFSZ,
+                SIG_IGN); // a limit on file sizes is an error of the write, not the end of the process
     const std::vector<std::string> arguments(argv + std::min(argc, 2), argv + argc);
     const std::string name = argc > 1 ? argv[1] : "";
     if (name == "--help" || name == "-h" || name == "help")
