@@ -55,8 +55,8 @@ std::string start_of(const std::string& pid) {
     const std::size_t name_end = text.rfind(')');
     if (name_end == std::string::npos)
         return "";
-    std::size_t at = name_end + 1;
-    constexpr int kBlanks = 20; // between the name and field 22
+    std::size_t at = name_end;
+    constexpr int kBlanks = 20; // between the bracket and field 22
     for (int blanks = 0; blanks < kBlanks && at != std::string::npos; ++blanks)
         at = text.find(' ', at + 1);
     if (at == std::string::npos)
