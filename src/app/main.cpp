@@ -1,4 +1,5 @@
 // The trireme program: dispatches sub-commands, and is the one place where errors end.
+#include <csignal>
 #include <cstdlib>
 #include <functional>
 #include <iostream>
@@ -10,7 +11,9 @@
 #include "checkpoint_tools.hpp"
 #include "trireme/backend/backend.hpp"
 #include "trireme/base/build_info.hpp"
+#include "trireme/base/fault.hpp"
 #include "trireme/checkpoint/checkpoint.hpp"
+#include "trireme/checkpoint/select.hpp"
 #include "trireme/comm/phase.hpp"
 #include "trireme/comm/runtime.hpp"
 #include "trireme/data/tokenizer.hpp"
@@ -31,17 +34,19 @@ std::string info() {
                   " (letters, numbers and spaces of the tokenizers)\n");
 }
 
-// The options of the checkpoint that --load names: evaluate and generate take the model's shape from there.
+// The options of the checkpoint that --load names: evaluate and generate take the model's shape from there,
+// and so does pretrain if it is told to.
 options::Inherited inherited_options(options::Command command, const std::vector<std::string>& arguments) {
-    if (command == options::Command::pretrain)
-        return {};
     const options::Parsed first = options::parse(command, arguments);
-    if (!first.values.load)
+    if (!first.values.load || (command == options::Command::pretrain && !first.values.use_checkpoint_args))
         return {};
-    const std::optional<std::filesystem::path> found = checkpoint::find_latest(*first.values.load);
-    if (!found)
+    const checkpoint::Selection found =
+        checkpoint::select(*first.values.load, {first.values.ckpt_step, first.values.no_load_fallback
+                                                                            ? checkpoint::FallBack::no
+                                                                            : checkpoint::FallBack::yes});
+    if (!found.checkpoint)
         return {};
-    return {checkpoint::read_state(*found).options, found->string()};
+    return {checkpoint::read_state(*found.checkpoint).options, found.checkpoint->string()};
 }
 
 int run(options::Command command, const std::vector<std::string>& arguments, comm::Runtime& runtime) {
@@ -109,6 +114,7 @@ int foresee(const std::vector<std::string>& arguments) {
 
 int run_as_one_of_many(int argc, char** argv, const std::function<int(comm::Runtime&)>& work) {
     comm::Runtime runtime(argc, argv);
+    set_fault_rank(runtime.rank());
     try {
         return work(runtime);
     } catch (const Error& error) {
@@ -119,6 +125,9 @@ int run_as_one_of_many(int argc, char** argv, const std::function<int(comm::Runt
 }
 
 int dispatch(int argc, char** argv) {
+    check_fault_variable();
+    std::signal(SIGXFSZ,
+                SIG_IGN); // a limit on file sizes is an error of the write, not the end of the process
     const std::vector<std::string> line(argv + std::min(argc, 1), argv + argc);
     const std::string name = line.empty() ? "" : line[0];
     const std::string family = options::is_family(name) ? name : "";

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <system_error>
 #include <unistd.h>
 #include <utility>
@@ -61,16 +62,16 @@ std::string read_file(const std::filesystem::path& path, ErrorCategory category,
 }
 
 void require_room(const std::filesystem::path& directory, std::int64_t bytes) {
-    const std::filesystem::path trial = directory / concat("room.", ::getpid());
-    const Descriptor file(::open(trial.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
-    if (file.get() < 0)
-        throw Error(ErrorCategory::output, concat("cannot create ", trial.string(), ": ", system_reason()));
-    const bool refused = ::fallocate(file.get(), 0, 0, bytes) != 0 && errno != EOPNOTSUPP && errno != ENOSYS;
-    const std::string reason = refused ? system_reason() : "";
-    ::unlink(trial.c_str());
-    if (refused)
+    struct statvfs disk {};
+    if (::statvfs(directory.c_str(), &disk) != 0)
         throw Error(ErrorCategory::output,
-                    concat("no room for ", show_bytes(bytes), " in ", directory.string(), ": ", reason),
+                    concat("cannot ask for the free space of ", directory.string(), ": ", system_reason()));
+    // Some file systems do not say how large they are.
+    const auto free = static_cast<double>(disk.f_bavail) * static_cast<double>(disk.f_frsize);
+    if (disk.f_blocks > 0 && free < static_cast<double>(bytes))
+        throw Error(ErrorCategory::output,
+                    concat("no room for ", show_bytes(bytes), " in ", directory.string(), ": ",
+                           show_bytes(static_cast<std::int64_t>(free)), " are free"),
                     {"try: free space and quota (df -h, quota -s), or another --save"});
 }
 

@@ -55,6 +55,11 @@ std::vector<std::string> outcome_of(const Error& error) {
 } // namespace
 
 void agree(HostGroup& group, const std::function<void()>& work) {
+    if (const std::optional<Error> error = attempt(group, work))
+        throw Error(*error);
+}
+
+std::optional<Error> attempt(HostGroup& group, const std::function<void()>& work) {
     std::vector<std::string> outcome;
     try {
         work();
@@ -78,7 +83,7 @@ void agree(HostGroup& group, const std::function<void()>& work) {
             other_words[outcomes.back()[2]].push_back(failed.back());
     }
     if (failed.empty())
-        return;
+        return std::nullopt;
 
     const std::vector<std::string>& first = outcomes.front();
     std::vector<std::string> details(first.begin() + 3, first.end());
@@ -97,7 +102,7 @@ void agree(HostGroup& group, const std::function<void()>& work) {
     }
     Error common(static_cast<ErrorCategory>(std::stoi(first[1])), first[2], std::move(details));
     common.set_agreement({group.size(), group.world_ranks().front()});
-    throw common;
+    return common;
 }
 
 } // namespace trireme::comm

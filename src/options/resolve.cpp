@@ -129,7 +129,16 @@ Resolved::Checkpoint checkpoint_of(const Values& v) {
             .load_optim = !v.no_load_optim,
             .load_rng = !v.no_load_rng,
             .save_optim = !v.no_save_optim,
-            .exit_on_missing_checkpoint = v.exit_on_missing_checkpoint};
+            .exit_on_missing_checkpoint = v.exit_on_missing_checkpoint,
+            .step = v.ckpt_step,
+            .fall_back = !v.no_load_fallback,
+            .save_retain = v.save_retain,
+            .save_retain_interval = v.save_retain_interval.value_or(0),
+            .save_on_exit = !v.no_save_on_exit,
+            .verify_save = !v.no_verify_save,
+            .exit_on_save_failure = v.exit_on_save_failure,
+            .async_save = v.async_save,
+            .save_buffer_bytes = v.save_buffer_mb.value_or(0) << 20};
 }
 
 } // namespace

@@ -25,10 +25,21 @@ void check_run(Checker& check) {
             check.sound({"eval-iters", "eval-interval"}))
             check.complain("--eval-iters does nothing without --eval-interval", {"eval-iters"},
                            "--eval-interval 1000 (Megatron-LM's former default), or leave out --eval-iters");
-        check_needs(check, v.save.has_value(), "save", {"save-interval", "no-save-optim"});
+        check_needs(check, v.save.has_value(), "save",
+                    {"save-interval", "no-save-optim", "save-retain", "save-retain-interval",
+                     "no-save-on-exit", "no-verify-save", "exit-on-save-failure", "async-save"});
+        check_needs(check, v.async_save, "async-save", {"save-buffer-mb"});
+        check_needs(check, v.save_interval.has_value(), "save-interval", {"save-retain-interval"});
+        if (v.save_retain_interval && v.save_interval &&
+            check.sound({"save-retain-interval", "save-interval"}) &&
+            *v.save_retain_interval % *v.save_interval != 0)
+            check.complain("--save-retain-interval must be a multiple of --save-interval",
+                           {"save-retain-interval", "save-interval"},
+                           concat("--save-retain-interval ",
+                                  (*v.save_retain_interval / *v.save_interval + 1) * *v.save_interval));
         check_needs(check, v.load.has_value(), "load",
-                    {"finetune", "no-load-optim", "no-load-rng", "exit-on-missing-checkpoint",
-                     "use-checkpoint-opt_param-scheduler"});
+                    {"finetune", "no-load-optim", "no-load-rng", "exit-on-missing-checkpoint", "ckpt-step",
+                     "no-load-fallback", "use-checkpoint-args", "use-checkpoint-opt_param-scheduler"});
         if (v.no_check_for_nan_in_loss_and_grad && check.given("check-for-nan-in-loss-and-grad"))
             check.complain("the check for NaN is asked for and switched off",
                            {"no-check-for-nan-in-loss-and-grad"}, "leave out one of the two",

@@ -76,6 +76,17 @@ void sync_file(const std::filesystem::path& path) {
         throw Error(ErrorCategory::output, concat("cannot sync ", path.string(), ": ", reason));
 }
 
+DatasetInfo describe(hid_t dataset, const Attempt& doing) {
+    DatasetInfo found;
+    const Space space(H5Dget_space(dataset), doing);
+    std::vector<hsize_t> extents(
+        static_cast<std::size_t>(check_hdf5(H5Sget_simple_extent_ndims(space.get()), doing)));
+    check_hdf5(H5Sget_simple_extent_dims(space.get(), extents.data(), nullptr), doing);
+    found.shape.assign(extents.begin(), extents.end());
+    found.type = element_type(dataset, doing);
+    return found;
+}
+
 herr_t collect_name(hid_t, const char* name, const H5L_info_t*, void* list) noexcept {
     static_cast<std::vector<std::string>*>(list)->emplace_back(name);
     return 0;
@@ -157,6 +168,12 @@ bool File::Impl::exists(const std::string& name) const {
     return check_hdf5(H5Oexists_by_name(handle.get(), name.c_str(), H5P_DEFAULT), doing) > 0;
 }
 
+Dataset File::Impl::open_dataset(const std::string& name, const Attempt& doing) const {
+    if (!exists(name))
+        throw Error(doing.category, concat(path.string(), " has no ", name));
+    return Dataset(H5Dopen2(handle.get(), name.c_str(), H5P_DEFAULT), doing);
+}
+
 File::File(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 File::File(File&& other) noexcept = default;
 File& File::operator=(File&& other) noexcept = default;
@@ -204,15 +221,24 @@ DatasetInfo File::info(const std::string& name) const {
     DatasetInfo found;
     impl_->together("look-up", [&] {
         const Attempt doing = impl_->attempt("examine", name);
-        if (!impl_->exists(name))
-            throw Error(doing.category, concat(impl_->path.string(), " has no ", name));
-        const Dataset dataset(H5Dopen2(impl_->handle.get(), name.c_str(), H5P_DEFAULT), doing);
-        const Space space(H5Dget_space(dataset.get()), doing);
-        std::vector<hsize_t> extents(
-            static_cast<std::size_t>(check_hdf5(H5Sget_simple_extent_ndims(space.get()), doing)));
-        check_hdf5(H5Sget_simple_extent_dims(space.get(), extents.data(), nullptr), doing);
-        found.shape.assign(extents.begin(), extents.end());
-        found.type = element_type(dataset.get(), doing);
+        found = describe(impl_->open_dataset(name, doing).get(), doing);
+    });
+    return found;
+}
+
+Place File::place(const std::string& name) const {
+    Place found;
+    impl_->together("look-up", [&] {
+        const Attempt doing = impl_->attempt("examine", name);
+        const Dataset dataset = impl_->open_dataset(name, doing);
+        const DatasetInfo info = describe(dataset.get(), doing);
+        const haddr_t offset = H5Dget_offset(dataset.get());
+        if (offset == HADDR_UNDEF)
+            throw Error(doing.category,
+                        concat(name, " of ", impl_->path.string(), " does not lie in one piece"),
+                        {"it has been packed by another program",
+                         "try: h5repack -l CONTI FILE NEW, and the new file in place of this one"});
+        found = {static_cast<std::int64_t>(offset), info.shape, info.type};
     });
     return found;
 }
@@ -259,9 +285,7 @@ std::string File::read_text(const std::string& name) const {
     std::string text;
     impl_->together("read", [&] {
         const Attempt doing = impl_->attempt("read", name);
-        if (!impl_->exists(name))
-            throw Error(doing.category, concat(impl_->path.string(), " has no ", name));
-        const Dataset dataset(H5Dopen2(impl_->handle.get(), name.c_str(), H5P_DEFAULT), doing);
+        const Dataset dataset = impl_->open_dataset(name, doing);
         const Type type(H5Dget_type(dataset.get()), doing);
         const Space space(H5Dget_space(dataset.get()), doing);
         if (H5Tget_class(type.get()) != H5T_STRING || check_hdf5(H5Tis_variable_str(type.get()), doing) > 0 ||

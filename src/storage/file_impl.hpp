@@ -25,6 +25,7 @@ struct File::Impl {
     // Sets up transfers of a dataset by all ranks at once.
     Properties transfer_properties(const Attempt& doing) const;
     bool exists(const std::string& name) const;
+    Dataset open_dataset(const std::string& name, const Attempt& doing) const; // Error if there is none
 
     std::filesystem::path path;
     Mode mode;

@@ -1,5 +1,5 @@
 // Cutting boxes into pieces: along the outermost axis whose slices fit, index by index outside of it.
-#include "storage/pieces.hpp"
+#include "trireme/storage/pieces.hpp"
 
 #include <algorithm>
 

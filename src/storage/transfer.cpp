@@ -4,7 +4,7 @@
 #include <exception>
 
 #include "storage/file_impl.hpp"
-#include "storage/pieces.hpp"
+#include "trireme/storage/pieces.hpp"
 
 namespace trireme::storage {
 

@@ -11,6 +11,7 @@
 #include "evaluation.hpp"
 #include "first_screen.hpp"
 #include "prepare_data.hpp"
+#include "selection.hpp"
 #include "trireme/base/philox.hpp"
 #include "trireme/checkpoint/checkpoint.hpp"
 #include "trireme/comm/phase.hpp"
@@ -19,12 +20,14 @@
 namespace trireme::train {
 namespace {
 
-std::filesystem::path require_checkpoint(const options::Resolved& options) {
-    const std::optional<std::filesystem::path> found = checkpoint::find_latest(options.checkpoint.load);
-    if (!found)
+std::filesystem::path require_checkpoint(const options::Resolved& options, const comm::Runtime& runtime) {
+    const checkpoint::Selection selection =
+        checkpoint::select(options.checkpoint.load, wanted_checkpoint(options));
+    if (!selection.checkpoint)
         throw Error(ErrorCategory::checkpoint, concat("there is no checkpoint in ", options.checkpoint.load),
                     {"--load names it", "try: the --save directory of a trained model"});
-    return *found;
+    warn_passed_over(selection, runtime);
+    return *selection.checkpoint;
 }
 
 // An engine with the weights of the checkpoint.
@@ -37,6 +40,7 @@ struct Loaded {
         comm::agree(runtime.world(), [&] { backend = make_backend(options, runtime); });
         const EngineSetup setup = engine_setup(options, vocabulary, Purpose::forward_only);
         engine.emplace(setup, comm::ProcessGroups(runtime, setup.grid, *backend), *backend);
+        comm::agree(runtime.world(), [&] { checkpoint::require_model(path, engine->parameters()); });
         checkpoint::load(path, {&engine->parameters(), nullptr, backend.get(), &engine->groups()});
     }
 };
@@ -110,7 +114,7 @@ int generate(const options::Resolved& options, comm::Runtime& runtime) {
     comm::agree(runtime.world(), [&] {
         tokenizer = make_tokenizer(options);
         vocabulary = model_vocabulary(options, *tokenizer);
-        path = require_checkpoint(options);
+        path = require_checkpoint(options, runtime);
         tokens = tokenizer->encode(options.generation.prompt);
         if (tokens.empty()) // something to continue: the start of a document
             tokens.push_back(tokenizer->end_of_document());
@@ -142,7 +146,7 @@ int evaluate(const options::Resolved& options, comm::Runtime& runtime) {
     comm::agree(runtime.world(), [&] {
         tokenizer = make_tokenizer(options);
         vocabulary = model_vocabulary(options, *tokenizer);
-        path = require_checkpoint(options);
+        path = require_checkpoint(options, runtime);
     });
     data::DatasetOptions paths = dataset_options(options, vocabulary);
     prepare_data(paths, options.data.cache_path, *tokenizer, runtime, [&](const std::string& text) {

@@ -7,7 +7,6 @@
 #include <ctime>
 #include <iostream>
 #include <optional>
-#include <unistd.h>
 
 #include "batches.hpp"
 #include "configure.hpp"
@@ -16,7 +15,8 @@
 #include "metrics.hpp"
 #include "prepare_data.hpp"
 #include "replicas.hpp"
-#include "trireme/base/file.hpp"
+#include "saver.hpp"
+#include "selection.hpp"
 #include "trireme/catalogue/catalogue.hpp"
 #include "trireme/checkpoint/checkpoint.hpp"
 #include "trireme/comm/phase.hpp"
@@ -41,21 +41,6 @@ std::string time_now() {
     return text;
 }
 
-// Early and in words: a directory that cannot be written should not be found out after the first thousand
-// steps.
-void require_writable(const std::filesystem::path& directory) {
-    std::error_code failure;
-    std::filesystem::create_directories(directory, failure);
-    if (failure)
-        throw Error(ErrorCategory::output,
-                    concat("cannot create the directory ", directory.string(), ": ", failure.message()),
-                    {"--save names it", "try: a directory that you may write to"});
-    if (::access(directory.c_str(), W_OK | X_OK) != 0)
-        throw Error(ErrorCategory::output,
-                    concat("cannot write to ", directory.string(), ": ", system_reason()),
-                    {"--save names it", "try: a directory that you may write to"});
-}
-
 class Training {
   public:
     Training(const options::Resolved& options, comm::Runtime& runtime)
@@ -73,14 +58,12 @@ class Training {
             dataset_.emplace(paths);
             for (const data::Split split : wanted_parts(options, *dataset_))
                 static_cast<void>(dataset_->info(split));
-            if (!options.checkpoint.save.empty() && runtime.rank() == 0)
-                require_writable(options.checkpoint.save);
         });
+        if (!options.checkpoint.save.empty())
+            saver_.emplace(options, runtime);
         find_checkpoint();
         comm::agree(world_, [&] { backend_ = make_backend(options, runtime); });
-        EngineSetup setup = engine_setup(options, vocabulary_, Purpose::train);
-        setup.seed = state_.seed;
-        engine_.emplace(setup, comm::ProcessGroups(runtime, setup.grid, *backend_), *backend_);
+        make_engine();
         show_first_screen();
         start_weights();
         const std::string products =
@@ -98,6 +81,8 @@ class Training {
         for (std::int64_t iteration = state_.iteration + 1; iteration <= last && !stopped; ++iteration) {
             comm::set_iteration(iteration);
             step(batches, iteration);
+            if (saver_)
+                saver_->poll();
             if (const std::int64_t every = options_.training.check_replicas;
                 every > 0 && iteration % every == 0)
                 check_replicas(*engine_, *backend_, iteration);
@@ -106,12 +91,14 @@ class Training {
                 evaluate_during_training(iteration);
             const std::int64_t save_interval = options_.checkpoint.save_interval;
             if (save_interval > 0 && iteration % save_interval == 0)
-                save();
+                save(SaveKind::periodic);
             const std::int64_t exit_interval = options_.training.exit_interval;
             stopped = exit_interval > 0 && iteration % exit_interval == 0;
         }
-        if (!options_.checkpoint.save.empty() && saved_iteration_ != state_.iteration)
-            save();
+        if (saver_)
+            saver_->finish();
+        if (saver_ && options_.checkpoint.save_on_exit && !saver_->has_saved(state_.iteration))
+            save(SaveKind::last);
         if (stopped)
             say(concat("stopped at iteration ", state_.iteration, ", a multiple of --exit-interval ",
                        options_.training.exit_interval));
@@ -131,13 +118,27 @@ class Training {
         return options_.evaluation.eval_interval > 0 && options_.evaluation.eval_iters > 0;
     }
 
+    void make_engine() {
+        EngineSetup setup = engine_setup(options_, vocabulary_, Purpose::train);
+        setup.seed = state_.seed;
+        engine_.emplace(setup, comm::ProcessGroups(runtime_, setup.grid, *backend_), *backend_);
+    }
+
+    // Chooses what to load and takes the state from it; the data is loaded, and checked, when the engine is
+    // there.
     void find_checkpoint() {
+        state_ = {};
+        rates_ = rate_schedule(options_);
+        loss_scale_ = train::loss_scale(options_);
+        changed_rates_.clear();
         state_.seed = options_.training.seed;
+        checkpoint_.reset();
         const std::string& directory = options_.checkpoint.load;
         if (directory.empty())
             return;
+        selection_ = checkpoint::select(world_, directory, wanted_checkpoint(options_), damaged_);
         comm::agree(world_, [&] {
-            checkpoint_ = checkpoint::find_latest(directory);
+            checkpoint_ = selection_.checkpoint;
             if (!checkpoint_ && options_.checkpoint.exit_on_missing_checkpoint)
                 throw Error(
                     ErrorCategory::checkpoint, concat("there is no checkpoint in ", directory),
@@ -147,7 +148,7 @@ class Training {
                 return;
             const checkpoint::State found = checkpoint::read_state(*checkpoint_);
             loaded_layout_ = found.layout;
-            if (options_.checkpoint.finetune)
+            if (weights_only())
                 return;
             if (found.loss_scale)
                 loss_scale_.restore(*found.loss_scale);
@@ -164,6 +165,7 @@ class Training {
                 state_.optimizer_steps = 0;
         });
     }
+    bool weights_only() const { return options_.checkpoint.finetune || selection_.release; }
 
     // The schedule of rates follows the options unless the user wants the checkpoint's; what differs is
     // shown.
@@ -185,33 +187,54 @@ class Training {
             say("          (--use-checkpoint-opt_param-scheduler: the checkpoint's schedule counts)");
     }
 
+    // A checkpoint that turns out to be damaged is passed over as long as there is an earlier one.
     void start_weights() {
         engine_->initialise_weights();
         const std::string& directory = options_.checkpoint.load;
+        const Clock::time_point start = Clock::now();
+        while (checkpoint_) {
+            comm::agree(world_, [&] { checkpoint::require_model(*checkpoint_, engine_->parameters()); });
+            const std::optional<Error> failure = comm::attempt(world_, [&] { load_checkpoint(); });
+            if (!failure)
+                break;
+            damaged_.push_back({*checkpoint_, first_words(*failure)});
+            const std::uint64_t seed = state_.seed;
+            find_checkpoint();
+            if (state_.seed != seed)
+                make_engine();
+        }
         if (!checkpoint_) {
             if (!directory.empty())
                 say(concat("resume    no checkpoint in ", directory, ": starting from scratch"));
             return;
         }
-        const Clock::time_point start = Clock::now();
-        const bool optimizer = options_.checkpoint.load_optim && !options_.checkpoint.finetune;
-        checkpoint::Model model = saved_model();
+        warn_passed_over(selection_, runtime_);
+        if (saver_)
+            saver_->keep(*checkpoint_);
+        say(concat("resume    ", checkpoint_->string(), " (saved at ", loaded_layout_, "), loaded in ",
+                   show_seconds(seconds_since(start)),
+                   weights_only()                   ? ", weights only, at iteration 0"
+                   : options_.checkpoint.load_optim ? ""
+                                                    : ", without optimizer state"));
+        if (!weights_only())
+            for (const std::string& line : differing_options(state_.options, options_))
+                say(concat("          ", line));
+        show_changed_rates();
+        if (state_.seed != options_.training.seed)
+            say(concat("          dropout follows the checkpoint's seed ", state_.seed,
+                       ", the order of data --seed ", options_.training.seed,
+                       " (--no-load-rng: both follow --seed)"));
+    }
+
+    void load_checkpoint() {
+        const bool optimizer = options_.checkpoint.load_optim && !weights_only();
+        checkpoint::Model model = whole_model();
         if (!optimizer)
             model.optimizer = nullptr;
         checkpoint::load(*checkpoint_, model);
         if (!optimizer)
             engine_->optimizer().copy_master_from_weights();
         engine_->optimizer().set_steps(state_.optimizer_steps);
-        say(concat("resume    ", checkpoint_->string(), " (saved at ", loaded_layout_, "), loaded in ",
-                   show_seconds(seconds_since(start)),
-                   options_.checkpoint.finetune ? ", weights only, at iteration 0"
-                   : optimizer                  ? ""
-                                                : ", without optimizer state"));
-        show_changed_rates();
-        if (state_.seed != options_.training.seed)
-            say(concat("          dropout follows the checkpoint's seed ", state_.seed,
-                       ", the order of data --seed ", options_.training.seed,
-                       " (--no-load-rng: both follow --seed)"));
     }
 
     static std::string show_seconds(double seconds) {
@@ -224,6 +247,7 @@ class Training {
         const std::string engine = describe_engine(*engine_, runtime_, *backend_);
         std::string data;
         comm::agree(world_, [&] { data = describe_data(options_, *dataset_); });
+        const std::string saving = saver_ ? saver_->plan(saved_model()) : "";
         if (!first_rank())
             return;
         std::cout << version_line();
@@ -231,7 +255,7 @@ class Training {
             std::cout << line << "\n";
         for (const std::string& note : options_.notes)
             std::cout << "note      " << note << "\n";
-        std::cout << engine << data << std::flush;
+        std::cout << engine << data << saving << std::flush;
     }
 
     void open_metrics() {
@@ -269,6 +293,8 @@ class Training {
         const bool stop = !good && !scaled_too_far && options_.training.check_for_nan;
         if (stop || iteration % options_.run.log_interval == 0 || !logged_)
             log(report, setup);
+        if (stop && saver_)
+            saver_->finish();
         if (stop)
             comm::agree(world_, [&] { throw_non_finite(report, setup, iteration); });
     }
@@ -350,12 +376,17 @@ class Training {
         });
     }
 
-    checkpoint::Model saved_model() {
+    checkpoint::Model whole_model() {
         return {&engine_->parameters(), &engine_->optimizer(), backend_.get(), &engine_->groups()};
     }
+    checkpoint::Model saved_model() {
+        checkpoint::Model model = whole_model();
+        if (!options_.checkpoint.save_optim)
+            model.optimizer = nullptr;
+        return model;
+    }
 
-    void save() {
-        const comm::PhaseScope phase("saving a checkpoint");
+    void save(SaveKind kind) {
         const Clock::time_point start = Clock::now();
         checkpoint::State state = state_;
         state.optimizer_steps = engine_->optimizer().steps();
@@ -364,12 +395,7 @@ class Training {
             state.loss_scale = loss_scale_.state();
         state.options = options::to_config(options_.values, options_.sources);
         state.layout = engine_->groups().grid.text();
-        checkpoint::Model model = saved_model();
-        if (!options_.checkpoint.save_optim)
-            model.optimizer = nullptr;
-        const std::filesystem::path path = checkpoint::save(options_.checkpoint.save, state, model);
-        saved_iteration_ = state_.iteration;
-        say(concat(" saved ", path.string(), " in ", show_seconds(seconds_since(start))));
+        saver_->save(state, saved_model(), kind);
         interval_start_ += Clock::now() - start;
     }
 
@@ -383,10 +409,12 @@ class Training {
     std::optional<data::Dataset> dataset_;
     std::unique_ptr<backend::Backend> backend_;
     std::optional<Engine> engine_;
+    std::optional<Saver> saver_;                      // with --save
     std::optional<std::filesystem::path> checkpoint_; // to load from
+    checkpoint::Selection selection_;
+    std::vector<checkpoint::PassedOver> damaged_; // those that could not be loaded
     std::string loaded_layout_;
     checkpoint::State state_;
-    std::int64_t saved_iteration_ = -1;
     std::optional<MetricsFile> metrics_; // on rank 0, with --save
 
     // Since the last log line.

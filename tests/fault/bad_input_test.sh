@@ -110,8 +110,14 @@ refuse_tiny "rubbish in the marker" 2 4 "$marker holds no iteration number" "it 
 : >"$marker"
 refuse_tiny "empty marker" 1 4 "$marker holds no iteration number" "try: write the number" --load "$s/spoilt"
 echo 7 >"$marker"
-refuse_tiny "marker without its checkpoint" 2 4 "$marker names a checkpoint that is not there" \
-    "expected: .*/iter_0000007/checkpoint.h5.*try: restore" --load "$s/spoilt"
+refuse_tiny "marker without its checkpoint" 2 4 "the checkpoint iter_0000007 in $s/spoilt cannot be loaded" \
+    "iter_0000007/checkpoint.h5 is not there.*try: without --no-load-fallback" --load "$s/spoilt" --no-load-fallback
+refuse_tiny "--ckpt-step without its checkpoint" 1 4 "the checkpoint iter_0000003 in $s/spoilt cannot be loaded" \
+    "try: the number of another checkpoint" --load "$s/spoilt" --ckpt-step 3
+run_well "marker without its checkpoint, an earlier one" 2 "${tiny[@]}" "${one_step[@]}" --load "$s/spoilt" --save "$s/fallback"
+check_contains "it says that it falls back" "$errors" "trireme: WARNING: $s/spoilt/iter_0000001 is loaded in place of"
+check_contains "it says why" "$errors" "iter_0000007/checkpoint.h5 is not there"
+rm -r "$s/fallback"
 refuse_tiny "checkpoint of another shape" 2 4 "good/iter_0000001 is of another model" \
     "\[500, 32\] in the checkpoint, \[500, 48\] by the options.*try: the options that it was trained with" \
     --load "$s/good" --hidden-size 48
@@ -121,12 +127,15 @@ refuse_tiny "checkpoint with more layers" 1 4 "good/iter_0000001 is of another m
     --load "$s/good" --num-layers 3
 spoilt
 truncate -s 20000 "$s/spoilt/iter_0000001/stage_000.h5"
-refuse_tiny "stage file cut short" 2 4 "spoilt/iter_0000001/stage_000.h5" "try: " --load "$s/spoilt"
+refuse_tiny "stage file cut short" 2 4 "no checkpoint in $s/spoilt can be loaded" \
+    "spoilt/iter_0000001/stage_000.h5.*try: a copy" --load "$s/spoilt"
 rm "$s/spoilt/iter_0000001/stage_000.h5"
-refuse_tiny "stage file missing" 1 4 "spoilt/iter_0000001/stage_000.h5" "try: " --load "$s/spoilt"
+refuse_tiny "stage file missing" 1 4 "no checkpoint in $s/spoilt can be loaded" \
+    "spoilt/iter_0000001/stage_000.h5.*try: a copy" --load "$s/spoilt"
 spoilt
 echo rubbish >"$s/spoilt/iter_0000001/checkpoint.h5"
-refuse_tiny "index file damaged" 1 4 "spoilt/iter_0000001/checkpoint.h5" "try: " --load "$s/spoilt"
+refuse_tiny "index file damaged" 1 4 "no checkpoint in $s/spoilt can be loaded" \
+    "spoilt/iter_0000001/checkpoint.h5.*try: a copy" --load "$s/spoilt"
 refuse_tiny "no checkpoint, and that is refused" 2 4 "there is no checkpoint in $absent" \
     "try: another --load" --load "$absent" --exit-on-missing-checkpoint
 for command in generate evaluate; do
@@ -167,7 +176,7 @@ in_namespace=(unshare --mount sh -c "mount -t tmpfs -o size=100k none '$s/disk' 
 if "${in_namespace[@]}" true 2>/dev/null; then
     started 1 "${in_namespace[@]}" sh -c "\"\$@\"; code=\$?; ls '$s/disk' >'$s/left'; exit \$code" sh \
         "${MPIRUN:-mpirun}" "${MPIRUN_FLAGS[@]}" -np 2 "$programs/trireme" "${tiny[@]}" --save "$s/disk" "${one_step[@]}"
-    check_message "full disk" 74 "no room for .* in $s/disk/iter_0000001.partial: No space left" "try: free space"
+    check_message "full disk" 74 "no room for .* in $s/disk/iter_0000001.partial: .* are free" "try: free space"
     check_equal "full disk: no checkpoint is left or named" "$(<"$s/left")" metrics.jsonl
 else
     echo "ok full disk # SKIP a file system cannot be mounted here"

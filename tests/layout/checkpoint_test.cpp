@@ -2,6 +2,7 @@
 // Checkpoints: a run that stops and resumes on the same layout gives the same bits as one that does not; on
 // another layout the same losses to 1e-10. Whatever the layout, the tensors of a checkpoint have the
 // catalogue's names and global shapes.
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -11,7 +12,10 @@
 #include "support/tiny_model.hpp"
 #include "support/tolerance.hpp"
 #include "trireme/catalogue/catalogue.hpp"
+#include "trireme/checkpoint/background.hpp"
 #include "trireme/checkpoint/checkpoint.hpp"
+#include "trireme/checkpoint/select.hpp"
+#include "trireme/checkpoint/verify.hpp"
 #include "trireme/storage/file.hpp"
 
 namespace trireme {
@@ -98,8 +102,9 @@ fs::path save(TinyRun& run, const fs::path& directory, std::int64_t iteration) {
 }
 
 void load(TinyRun& run, const fs::path& directory) {
-    const auto found = checkpoint::find_latest(directory);
+    const auto found = checkpoint::select(runtime().world(), directory, {}).checkpoint;
     ASSERT_TRUE(found);
+    comm::agree(runtime().world(), [&] { checkpoint::require_model(*found, run.engine.parameters()); });
     checkpoint::load(*found, run.model());
     run.engine.optimizer().set_steps(checkpoint::read_state(*found).optimizer_steps);
 }
@@ -189,6 +194,161 @@ TEST(Checkpoint, SavingAgainReplaces) {
     for ([[maybe_unused]] const auto& entry : fs::directory_iterator(directory.path()))
         ++entries;
     EXPECT_EQ(entries, 2u) << "the checkpoint and the marker, nothing else";
+}
+
+// One changed byte in the data of any tensor: loading on another layout says which tensor and which range,
+// and so does verify(), which takes the whole checkpoint for good before.
+TEST(Checkpoint, ADamagedByteIsNamed) {
+    const std::vector<topology::Grid> all = grids();
+    for (std::size_t i = 0; i < all.size(); ++i) {
+        const SharedDirectory directory;
+        TinyRun run(setup_for(all[i], DType::f32));
+        run.steps(0, 1);
+        const fs::path path = save(run, directory.path(), 1);
+        std::string damaged;
+        if (runtime().rank() == 0) {
+            const checkpoint::Verdict before = checkpoint::verify(path);
+            EXPECT_TRUE(before.good()) << before.findings.front().text();
+            EXPECT_TRUE(before.has_sums);
+            EXPECT_EQ(before.iteration, 1);
+            EXPECT_EQ(before.tensors, 3 * static_cast<std::int64_t>(
+                                              catalogue::make_catalogue(run.engine.setup().model, 1).size()));
+            const std::vector<const char*> names{"/second_moment/layers.3.mlp.down.weight",
+                                                 "/parameters/final_norm.bias",
+                                                 "/first_moment/embedding.word.weight"};
+            damaged = names[i % names.size()];
+            const storage::File view = storage::File::open_alone(path / "checkpoint.h5");
+            for (const char* stage : {"stage_000.h5", "stage_001.h5", "stage_002.h5", "stage_003.h5"})
+                if (fs::exists(path / stage)) {
+                    const storage::File file = storage::File::open_alone(path / stage);
+                    if (!file.has(damaged))
+                        continue;
+                    std::fstream bytes(path / stage, std::ios::in | std::ios::out | std::ios::binary);
+                    bytes.seekg(file.place(damaged).offset + 5);
+                    const char changed = static_cast<char>(bytes.get() ^ 0x10);
+                    bytes.seekp(file.place(damaged).offset + 5);
+                    bytes.put(changed);
+                }
+            const checkpoint::Verdict after = checkpoint::verify(path);
+            EXPECT_EQ(after.findings.size(), 1u);
+            EXPECT_NE(after.findings.front().text().find(damaged + " elements 0 to "), std::string::npos)
+                << after.findings.front().text();
+        }
+        damaged = runtime().world().broadcast(damaged, 0);
+        TinyRun other(setup_for(all[(i + 1) % all.size()], DType::f32));
+        try {
+            load(other, directory.path());
+            ADD_FAILURE() << "loaded";
+        } catch (const Error& error) {
+            EXPECT_EQ(error.category(), ErrorCategory::checkpoint);
+            EXPECT_NE(error.message().find(damaged + " elements 0 to "), std::string::npos)
+                << error.message();
+        }
+    }
+}
+
+std::vector<std::string> names_in(const fs::path& directory) {
+    std::vector<std::string> names;
+    for (const auto& entry : fs::directory_iterator(directory))
+        names.push_back(entry.path().filename().string());
+    std::ranges::sort(names);
+    return names;
+}
+
+// A save that is given up at the last moment, on one rank: no trace of it on any, and the next one works.
+TEST(Checkpoint, AFailedSaveIsUndone) {
+    const SharedDirectory directory;
+    TinyRun run(setup_for(grids().back(), DType::f32));
+    save(run, directory.path(), 1);
+    run.steps(0, 1);
+    checkpoint::State state;
+    for (const std::int64_t iteration : {1, 2}) {
+        state.iteration = iteration;
+        checkpoint::SaveOptions options;
+        options.before_publishing = [] { throw Error(ErrorCategory::output, "the test says no"); };
+        const std::optional<Error> failure = comm::attempt(
+            runtime().world(), [&] { checkpoint::save(directory.path(), state, run.model(), options); });
+        ASSERT_TRUE(failure);
+        EXPECT_STREQ(failure->what(), "the test says no");
+        runtime().world().barrier();
+        EXPECT_EQ(names_in(directory.path()),
+                  (std::vector<std::string>{"iter_0000001", "latest_checkpointed_iteration.txt"}));
+        runtime().world().barrier();
+    }
+    TinyRun fresh(setup_for(grids().back(), DType::f32)), second(setup_for(grids().back(), DType::f32));
+    ASSERT_NO_FATAL_FAILURE(load(second, directory.path()));
+    EXPECT_EQ(second.steps(0, 2), fresh.steps(0, 2)) << "the first checkpoint is what it was";
+}
+
+std::vector<std::int64_t> sums_in(const fs::path& checkpoint) {
+    storage::File file = storage::File::open_alone(checkpoint / "checkpoint.h5");
+    const topology::Box box = topology::Box::whole(file.info("/sums/ranges").shape);
+    std::vector<std::int64_t> sums(static_cast<std::size_t>(box.elements()));
+    const storage::Part all{box, Tensor(std::span(sums), Shape(box.extents()))};
+    file.read("/sums/ranges", {&all, 1});
+    return sums;
+}
+
+// Training goes on while a checkpoint is written: it is of the step that it was taken at, to the bit, also
+// where the buffer holds only a small part of the state.
+TEST(Checkpoint, InTheBackgroundItIsOfOneStep) {
+    for (const topology::Grid& grid : grids())
+        for (const bool small : {false, true}) {
+            const SharedDirectory directory;
+            TinyRun run(setup_for(grid, DType::f32));
+            run.steps(0, 2);
+            const std::int64_t bytes = checkpoint::bytes_to_save(run.model());
+            double total = static_cast<double>(bytes);
+            runtime().world().all_reduce({&total, 1}, comm::ReduceOp::sum);
+            EXPECT_EQ(static_cast<std::int64_t>(total),
+                      3 * 4 * catalogue::parameter_count(run.engine.setup().model))
+                << "each element of weights and both moments once";
+            checkpoint::BackgroundSave background(small ? bytes / 7 : bytes);
+            checkpoint::State state;
+            state.iteration = 2;
+            const fs::path direct = save(run, directory.path() / "direct", 2);
+            background.start(directory.path() / "background", state, run.model(), {});
+            EXPECT_TRUE(background.in_flight());
+            run.steps(2, 4);
+            while (!background.is_written()) {
+            }
+            const fs::path path = background.finish();
+            EXPECT_FALSE(background.in_flight());
+            EXPECT_EQ(sums_in(path), sums_in(direct)) << grid.text();
+            if (runtime().rank() == 0) {
+                EXPECT_TRUE(checkpoint::verify(path).good());
+            }
+            state.iteration = 4;
+            background.start(directory.path() / "background", state, run.model(), {});
+            EXPECT_NE(sums_in(background.finish()), sums_in(direct));
+            runtime().world().barrier();
+        }
+}
+
+// A checkpoint in flight that is dropped, and one whose writing fails on one rank, leave nothing.
+TEST(Checkpoint, InTheBackgroundAFailureIsUndone) {
+    const SharedDirectory directory;
+    TinyRun run(setup_for(grids().back(), DType::f32));
+    checkpoint::State state;
+    state.iteration = 1;
+    {
+        checkpoint::BackgroundSave background(1000);
+        background.start(directory.path(), state, run.model(), {});
+    }
+    runtime().world().barrier();
+    EXPECT_TRUE(names_in(directory.path()).empty());
+    runtime().world().barrier();
+    checkpoint::BackgroundSave background(1000);
+    checkpoint::SaveOptions options;
+    options.before_publishing = [] { throw Error(ErrorCategory::output, "the test says no"); };
+    background.start(directory.path(), state, run.model(), options);
+    EXPECT_TRUE(comm::attempt(runtime().world(), [&] { background.finish(); }));
+    runtime().world().barrier();
+    EXPECT_TRUE(names_in(directory.path()).empty());
+    runtime().world().barrier();
+    background.start(directory.path(), state, run.model(), {});
+    background.finish();
+    EXPECT_EQ(names_in(directory.path()).size(), 2u);
 }
 
 } // namespace

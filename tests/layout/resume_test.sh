@@ -112,6 +112,14 @@ check_contains "another seed: it says what follows what" "$output" \
 check_lacks "another seed: other samples" "$(first_loss "$s/seed" 11)" "$(first_loss "$s/one" 11)"
 run_well "no-load-rng" 1 "${tiny[@]}" "${few[@]}" --load "$s/one.10" --save "$s/rng" --seed 7 --no-load-rng
 check_lacks "no-load-rng: other masks" "$(first_loss "$s/rng" 11)" "$(first_loss "$s/seed" 11)"
+# Which value counts where the checkpoint was saved with another one; the shape from the checkpoint.
+run_well "another rate" 1 "${tiny[@]}" "${few[@]}" --load "$s/one.10" --save "$s/rate" --lr 4e-3 --weight-decay 0.2
+check_contains "another rate: both are said" "$output" "--lr 0.004 (command line) counts, the checkpoint was saved with 0.005"
+check_contains "another decay: both are said" "$output" "--weight-decay 0.2 (command line) counts, the checkpoint was saved with 0.1"
+sed '/^num-layers\|^hidden-size\|^num-attention\|^seq-length\|^max-pos/d; s|\.\./|'"$PWD"'/tests/|' tests/configs/tiny.cfg >"$s/shapeless.cfg"
+run_well "use-checkpoint-args" 1 pretrain --config "$s/shapeless.cfg" --params-dtype fp64 "${few[@]}" --load "$s/one.10" --save "$s/shape" \
+    --use-checkpoint-args
+check_same_bits "use-checkpoint-args: the same model goes on" "$(first_loss "$s/shape" 11)" "$(first_loss "$s/one" 11)" 1
 # Nothing there to load: a fresh start that says so, or a refusal.
 run_well "missing --load" 2 "${tiny[@]}" --train-iters 1 --lr-warmup-iters 0 --eval-iters 0 --load "$s/absent" --save "$s/fresh"
 check_contains "missing --load: it says so" "$output" "resume    no checkpoint in $s/absent: starting from scratch"
@@ -121,6 +129,11 @@ run_well "empty --load" 1 "${tiny[@]}" --train-iters 1 --lr-warmup-iters 0 --eva
 check_contains "empty --load: it says so" "$output" "resume    no checkpoint in $s/empty: starting from scratch"
 check_refused "exit-on-missing-checkpoint" 2 4 "there is no checkpoint in $s/absent" "--exit-on-missing-checkpoint" \
     "${tiny[@]}" --load "$s/absent" --save "$s/refused" --exit-on-missing-checkpoint
+# A checkpoint of the first version of the format.
+run_well "version 1" 2 "${tiny[@]}" --num-layers 1 --hidden-size 8 --num-attention-heads 2 --seq-length 8 --max-position-embeddings 8 \
+    --params-dtype fp32 --global-batch-size 4 --train-iters 5 --eval-iters 0 --load tests/data/checkpoint_v1 --save "$s/v1"
+check_contains "version 1: it goes on" "$output" "checkpoint_v1/iter_0000003 (saved at "
+check_equal "version 1: two more steps" "$(losses "$s/v1/metrics.jsonl" 4 | wc -l)" 2
 # A run that is through has nothing left to do, and keeps its checkpoint.
 run_well "resuming a run that is through" 1 "${tiny[@]}" --load "$s/one" --save "$s/one"
 check_equal "nothing is trained again" "$(losses "$s/one/metrics.jsonl" | wc -l)" 20

@@ -23,8 +23,8 @@ std::string read_file(const std::filesystem::path& path, ErrorCategory category,
 // (output).
 void publish_file(const std::filesystem::path& path, std::string_view content);
 
-// Whether `bytes` can be had in `directory`: asks the file system for them and gives them back. Throws Error
-// (output) if not; a file system that cannot tell passes.
+// Whether the file system of `directory` has `bytes` free. Throws Error (output) if not; one that cannot tell
+// passes.
 void require_room(const std::filesystem::path& directory, std::int64_t bytes);
 
 // fsync of a directory, so that a rename in it survives a crash. Throws Error (output).

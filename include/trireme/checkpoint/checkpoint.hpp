@@ -13,7 +13,8 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <optional>
+#include <functional>
+#include <map>
 #include <string>
 
 #include "trireme/backend/backend.hpp"
@@ -36,7 +37,10 @@ struct State {
     std::optional<optimizer::LossScale::State> loss_scale; // of fp16
     std::int64_t skipped_iterations = 0;                   // since the start of training
     std::int64_t nan_iterations = 0;
-    std::string rates;               // learning rate and weight decay, as optimizer::to_text() writes them
+    std::string rates; // learning rate and weight decay, as optimizer::to_text() writes them
+    std::string program;                // that wrote it; filled in by reading
+    // What else must go on where it stood: anybody may add a name. Absent in checkpoints of older programs.
+    std::map<std::string, std::int64_t> more_counters;
     bool has_master_weights = false; // fp32 weights beside narrower ones
     bool has_optimizer = true;       // moments are in it
 };
@@ -49,19 +53,30 @@ struct Model {
     const comm::ProcessGroups* groups = nullptr;
 };
 
+// Whether what was written is read again, from the disk where the system lets us, and its sums compared.
+enum class ReadBack : std::uint8_t { no, yes };
+
+struct SaveOptions {
+    ReadBack read_back = ReadBack::yes;
+    // On rank 0, when all is on disk and nothing is published yet: may throw Error (output) to drop it.
+    std::function<void()> before_publishing = {};
+};
+
 // Collective over the world. Throws Error (output) on all ranks, leaving earlier checkpoints and the marker
 // as they were. Returns the directory.
-std::filesystem::path save(const std::filesystem::path& directory, const State& state, const Model& model);
-
-// The checkpoint that the marker in `directory` names, or nothing if the directory is missing or empty or has
-// no marker. Throws Error (checkpoint) if the marker is not a number or names a checkpoint that is not there.
-std::optional<std::filesystem::path> find_latest(const std::filesystem::path& directory);
+std::filesystem::path save(const std::filesystem::path& directory, const State& state, const Model& model,
+                           const SaveOptions& options = {});
 
 // Options and counters of a checkpoint directory; any rank may call it alone. Throws Error (checkpoint).
 State read_state(const std::filesystem::path& checkpoint);
 
-// Fills the parameters, and the moments if model.optimizer is given. Collective over the world. Throws Error
-// (checkpoint) on all ranks: a missing tensor, another shape (both are named), a file that cannot be read.
+// Throws Error (checkpoint) if the checkpoint is not of this model: names and shapes that differ are named.
+// Any rank may call it alone.
+void require_model(const std::filesystem::path& checkpoint, const model::Parameters& parameters);
+
+// Fills the parameters, and the moments if model.optimizer is given, and compares the sums of all that was
+// read with those that were saved. Collective over the world. Throws Error (checkpoint) on all ranks: a file
+// that cannot be read, or is damaged. Parameters and moments are then worth nothing.
 void load(const std::filesystem::path& checkpoint, const Model& model);
 
 } // namespace trireme::checkpoint

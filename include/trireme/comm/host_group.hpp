@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -37,5 +38,9 @@ std::unique_ptr<HostGroup> make_self_host_group(int world_rank = 0);
 // can fail on one rank before others would wait for it. The Error thrown carries an Agreement, from which
 // Runtime::report() sees who prints and whether all ranks leave in order.
 void agree(HostGroup& group, const std::function<void()>& work);
+
+// The same, but hands the common Error back, for work that the program can do without. Nothing: it went well
+// on all.
+std::optional<Error> attempt(HostGroup& group, const std::function<void()>& work);
 
 } // namespace trireme::comm

@@ -5,6 +5,7 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -156,6 +157,15 @@ struct Resolved {
         bool load_rng = true;
         bool save_optim = true;
         bool exit_on_missing_checkpoint = false;
+        std::optional<std::int64_t> step;      // this checkpoint and no other
+        bool fall_back = true;                 // to an earlier one if it is damaged
+        std::int64_t save_retain = 0;          // 0: all stay
+        std::int64_t save_retain_interval = 0; // 0: none stays for ever
+        bool save_on_exit = true;
+        bool verify_save = true;
+        bool exit_on_save_failure = false;
+        bool async_save = false;
+        std::int64_t save_buffer_bytes = 0; // 0: as much as the state takes
     } checkpoint;
 
     struct Machine {

@@ -135,6 +135,16 @@ struct Values {
     bool no_load_rng = false;
     bool no_save_optim = false;
     bool exit_on_missing_checkpoint = false;
+    std::optional<std::int64_t> ckpt_step;
+    bool no_load_fallback = false;
+    bool use_checkpoint_args = false;
+    std::int64_t save_retain = 0;
+    std::optional<std::int64_t> save_retain_interval;
+    bool no_save_on_exit = false;
+    bool no_verify_save = false;
+    bool exit_on_save_failure = false;
+    bool async_save = false;
+    std::optional<std::int64_t> save_buffer_mb;
 
     // Checkpoint tools
     bool norms = false;

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "trireme/comm/host_group.hpp"
+#include "trireme/storage/direct_file.hpp"
 #include "trireme/tensor/tensor.hpp"
 #include "trireme/topology/box.hpp"
 
@@ -60,7 +61,9 @@ class File {
     void write(const std::string& name, std::span<const Part> parts);
     void read(const std::string& name, std::span<const Part> parts);
     bool has(const std::string& name) const;
-    DatasetInfo info(const std::string& name) const;                // Error if there is no such dataset
+    DatasetInfo info(const std::string& name) const; // Error if there is no such dataset
+    // Where its elements lie, for DirectFile. Error if they do not lie in one piece.
+    Place place(const std::string& name) const;
     std::vector<std::string> names(const std::string& group) const; // in it, sorted
 
     // The same value on all ranks.

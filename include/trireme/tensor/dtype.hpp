@@ -138,6 +138,10 @@ constexpr DType statistics_type(DType type) {
     return type == DType::f64 ? DType::f64 : DType::f32;
 }
 
+constexpr bool is_float(DType type) {
+    return is_narrow(type) || type == DType::f32 || type == DType::f64;
+}
+
 // use(zero of the float type): for host code that walks over elements of any of them.
 template <class Use>
 void with_float_type(DType type, const Use& use) {

@@ -43,4 +43,36 @@ Box intersect(const Box& a, const Box& b);
 // x [2,3), [1,2) x [0,3) merged with nothing, [2,3) x [0,2).
 std::vector<Box> boxes_of_flat_range(std::span<const std::int64_t> shape, const Interval& flat);
 
+// Calls run(first, count) for each run of neighbours, ascending, that make up `box` among the row-major
+// elements of a tensor of `shape`. Example: shape [4, 3], box [1,3) x [1,3) -> (4, 2), (7, 2); [1,3) x [0,3)
+// -> (3, 6).
+template <class Run>
+void for_each_run(std::span<const std::int64_t> shape, const Box& box, Run run) {
+    if (box.empty())
+        return;
+    std::size_t inner = shape.size(); // axes from here on are whole: one run holds `count` of their elements
+    std::int64_t row = 1;
+    while (inner > 0 && box.axes[inner - 1].size() == shape[inner - 1])
+        row *= shape[--inner];
+    const std::int64_t count = inner > 0 ? row * box.axes[inner - 1].size() : row;
+    if (inner > 0)
+        --inner;
+    std::vector<std::int64_t> at(inner); // index within the box on each axis outside of the run
+    for (;;) {
+        std::int64_t first = 0;
+        for (std::size_t axis = 0; axis < inner; ++axis)
+            first = (first + box.axes[axis].begin + at[axis]) * shape[axis + 1];
+        if (!shape.empty())
+            first += box.axes[inner].begin;
+        for (std::size_t axis = inner + 1; axis < shape.size(); ++axis)
+            first *= shape[axis];
+        run(first, count);
+        std::size_t axis = inner;
+        while (axis > 0 && ++at[axis - 1] == box.axes[axis - 1].size())
+            at[--axis] = 0;
+        if (axis == 0)
+            return;
+    }
+}
+
 } // namespace trireme::topology

@@ -1,7 +1,7 @@
 // cut(): the pieces of a box, in order, cover each element once and are no larger than asked for.
 #include <gtest/gtest.h>
 
-#include "storage/pieces.hpp"
+#include "trireme/storage/pieces.hpp"
 
 namespace trireme::storage {
 

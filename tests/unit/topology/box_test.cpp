@@ -164,5 +164,41 @@ TEST(BoxesOfFlatRange, ScalarsAndEmptyTensors) {
     EXPECT_THROW(boxes_of_flat_range(Shape{4, 3}, {2, 13}), Error);
 }
 
+// Every box of some shapes: runs cover it once, in order, and no two of them could be one.
+TEST(ForEachRun, EveryBoxOfManyShapes) {
+    for (const Shape& shape :
+         std::vector<Shape>{{1}, {7}, {4, 3}, {1, 5}, {5, 1}, {2, 3, 4}, {3, 2, 1}, {2, 1, 3, 2}}) {
+        std::vector<Box> boxes{Box{}};
+        for (const std::int64_t extent : shape) {
+            std::vector<Box> longer;
+            for (const Box& box : boxes)
+                for (std::int64_t begin = 0; begin < extent; ++begin)
+                    for (std::int64_t end = begin + 1; end <= extent; ++end) {
+                        longer.push_back(box);
+                        longer.back().axes.push_back({begin, end});
+                    }
+            boxes = std::move(longer);
+        }
+        for (const Box& box : boxes) {
+            const std::set<std::int64_t> indices = flat_indices(shape, box);
+            std::vector<std::int64_t> covered;
+            std::int64_t previous_end = -1;
+            for_each_run(shape, box, [&](std::int64_t first, std::int64_t count) {
+                EXPECT_GT(first, previous_end) << box.text() << ": two runs that are one";
+                previous_end = first + count;
+                for (std::int64_t i = first; i < first + count; ++i)
+                    covered.push_back(i);
+            });
+            EXPECT_EQ(covered, std::vector<std::int64_t>(indices.begin(), indices.end())) << box.text();
+        }
+    }
+    int runs = 0;
+    for_each_run(Shape{3, 4}, Box{{{1, 1}, {0, 4}}}, [&](std::int64_t, std::int64_t) { ++runs; });
+    EXPECT_EQ(runs, 0) << "an empty box has no elements";
+    for_each_run(Shape{}, Box{},
+                 [&](std::int64_t first, std::int64_t count) { runs += first == 0 && count == 1; });
+    EXPECT_EQ(runs, 1) << "a scalar has one";
+}
+
 } // namespace
 } // namespace trireme::topology

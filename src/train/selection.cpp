@@ -1,0 +1,53 @@
+// Choosing a checkpoint by the options.
+#include "selection.hpp"
+
+#include <iostream>
+#include <map>
+#include <sstream>
+
+namespace trireme::train {
+
+checkpoint::Wanted wanted_checkpoint(const options::Resolved& options) {
+    return {options.checkpoint.step,
+            options.checkpoint.fall_back ? checkpoint::FallBack::yes : checkpoint::FallBack::no};
+}
+
+void warn_passed_over(const checkpoint::Selection& selection, const comm::Runtime& runtime) {
+    if (runtime.rank() != 0 || selection.passed_over.empty() || !selection.checkpoint)
+        return;
+    std::cerr << "trireme: WARNING: " << selection.checkpoint->string()
+              << " is loaded in place of a later checkpoint\n";
+    for (const checkpoint::PassedOver& each : selection.passed_over)
+        std::cerr << "  " << each.checkpoint.string() << ": " << each.reason << "\n";
+    std::cerr << "  --no-load-fallback makes this an error, --ckpt-step N chooses another one" << std::endl;
+}
+
+std::vector<std::string> differing_options(const std::string& saved, const options::Resolved& options) {
+    const auto values_of = [](const std::string& text) {
+        std::map<std::string, std::string> values;
+        std::istringstream lines(text);
+        for (std::string line; std::getline(lines, line);)
+            if (const std::size_t equals = line.find(" = "); equals != std::string::npos)
+                values[line.substr(0, equals)] = line.substr(equals + 3);
+        return values;
+    };
+    const auto before = values_of(saved),
+               now = values_of(options::to_config(options.values, options.sources));
+    std::vector<std::string> lines;
+    for (const char* name : {"adam-beta1", "adam-beta2", "adam-eps", "clip-grad", "global-batch-size"}) {
+        const auto old_value = before.find(name), new_value = now.find(name);
+        if (old_value != before.end() && new_value != now.end() && old_value->second != new_value->second)
+            lines.push_back(concat("--", name, " ", new_value->second, " (", options.sources.of(name),
+                                   ") counts, the checkpoint was saved with ", old_value->second));
+    }
+    return lines;
+}
+
+std::string first_words(const Error& error) {
+    std::string text = error.what();
+    if (!error.details().empty())
+        text += concat("; ", error.details().front());
+    return text;
+}
+
+} // namespace trireme::train
