@@ -1,4 +1,5 @@
 // The trireme program: dispatches sub-commands, and is the one place where errors end.
+#include <chrono>
 #include <cstdlib>
 #include <functional>
 #include <iostream>
@@ -10,6 +11,7 @@
 #include "trireme/backend/backend.hpp"
 #include "trireme/base/build_info.hpp"
 #include "trireme/checkpoint/checkpoint.hpp"
+#include "trireme/cluster/slurm.hpp"
 #include "trireme/comm/phase.hpp"
 #include "trireme/comm/runtime.hpp"
 #include "trireme/options/parse.hpp"
@@ -47,8 +49,23 @@ options::Inherited inherited_options(options::Command command, const std::vector
     return {checkpoint::read_state(*found).options, found->string()};
 }
 
+const std::chrono::steady_clock::time_point program_start = std::chrono::steady_clock::now();
+
+// Trains, and leaves word in SAVE/last_exit when that ends with an error.
+int pretrain(const options::Resolved& options, comm::Runtime& runtime, const train::Launch& launch) {
+    try {
+        return train::pretrain(options, runtime, launch);
+    } catch (const Error& error) {
+        const Agreement& agreement = error.agreement();
+        if (agreement.ranks == 0 || agreement.speaker == runtime.rank())
+            launch.record->write_error(error.exit_code());
+        throw;
+    }
+}
+
 int run(options::Command command, const std::vector<std::string>& arguments, comm::Runtime& runtime) {
     options::Resolved resolved;
+    const std::optional<cluster::SlurmJob> job = cluster::find_slurm_job();
     comm::agree(runtime.world(), [&] {
         options::Environment environment;
         environment.devices =
@@ -56,15 +73,18 @@ int run(options::Command command, const std::vector<std::string>& arguments, com
         environment.ranks = runtime.ranks();
         environment.launcher = runtime.started_by();
         environment.ranks_on_node = runtime.ranks_on_node();
+        environment.under_slurm = job.has_value();
         environment.cores_on_node = std::max(1u, std::thread::hardware_concurrency());
         resolved = options::resolve(options::parse(command, arguments, inherited_options(command, arguments)),
                                     environment);
     });
-    const comm::Watchdog watchdog(
-        runtime, std::chrono::duration<double>(resolved.machine.distributed_timeout).count());
+    train::ExitRecord record(command == options::Command::pretrain ? resolved.checkpoint.save : "", job);
+    const comm::Watchdog watchdog(runtime,
+                                  std::chrono::duration<double>(resolved.machine.distributed_timeout).count(),
+                                  [&](const Error& error) { record.write_error(error.exit_code()); });
     switch (command) {
     case options::Command::pretrain:
-        return train::pretrain(resolved, runtime);
+        return pretrain(resolved, runtime, {job, program_start, &record});
     case options::Command::evaluate:
         return train::evaluate(resolved, runtime);
     case options::Command::generate:
@@ -95,6 +115,17 @@ int say(const std::string& text) {
     if (number_from_launcher().value_or(0) == 0)
         std::cout << text << std::flush;
     return 0;
+}
+
+// Of an error that all processes met before they could talk to each other, the launcher's first one speaks;
+// the others give it time to, as a launcher may end all when one ends.
+int report_without_mpi(const Error& error) {
+    const Agreement& agreement = error.agreement();
+    if (agreement.ranks > 1 && agreement.speaker != number_from_launcher().value_or(agreement.speaker))
+        std::this_thread::sleep_for(std::chrono::seconds(6)); // it asks Slurm
+    else
+        std::cerr << error.message() << std::flush;
+    return error.exit_code();
 }
 
 int run_as_one_of_many(int argc, char** argv, const std::function<int(comm::Runtime&)>& work) {
@@ -140,8 +171,7 @@ int main(int argc, char** argv) {
     try {
         return trireme::dispatch(argc, argv);
     } catch (const trireme::Error& error) {
-        std::cerr << error.message();
-        return error.exit_code();
+        return trireme::report_without_mpi(error);
     } catch (const std::exception& error) {
         std::cerr << trireme::Error(trireme::ErrorCategory::internal, error.what()).message();
         return 1;

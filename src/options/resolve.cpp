@@ -134,6 +134,14 @@ Resolved::Checkpoint checkpoint_of(const Values& v) {
             .exit_on_missing_checkpoint = v.exit_on_missing_checkpoint};
 }
 
+Resolved::Exit exit_of(const Values& v) {
+    Resolved::Exit exit{.duration_minutes = v.exit_duration_in_mins.value_or(0)};
+    if (v.exit_signal_handler)
+        exit.signals =
+            v.exit_signal ? std::vector{*v.exit_signal} : std::vector<std::string>{"SIGUSR1", "SIGTERM"};
+    return exit;
+}
+
 } // namespace
 
 Resolved resolve(const Parsed& parsed, const Environment& environment) {
@@ -178,6 +186,7 @@ Resolved resolve(const Parsed& parsed, const Environment& environment) {
         resolved.training.train_iters = *v.train_iters;
         resolved.training.train_samples = *v.train_iters * *v.global_batch_size;
         resolved.training.exit_interval = v.exit_interval.value_or(0);
+        resolved.exit = exit_of(v);
         resolved.training.check_for_nan = !v.no_check_for_nan_in_loss_and_grad;
         resolved.optimizer = optimizer_of(v);
     }

@@ -21,6 +21,31 @@ int channel(Direction direction, int chunk) {
     return 2 * chunk + (direction == Direction::backward ? 1 : 0);
 }
 
+// Puts the questions to a gate: each micro-batch once, when an instruction first touches it.
+class Entrance {
+  public:
+    explicit Entrance(StepGate* gate) : gate_(gate) {}
+    // Whether the instruction is to be executed.
+    bool lets_in(const Instruction& instruction) {
+        while (gate_ != nullptr && !closed_ && entered_ <= instruction.micro_batch) {
+            closed_ = !gate_->enters(entered_);
+            if (!closed_)
+                ++entered_;
+        }
+        return !closed_ || (instruction.micro_batch < entered_ && instruction.op != Op::reduce_gradients);
+    }
+    StepEnd end() const {
+        if (gate_ != nullptr)
+            gate_->finish();
+        return closed_ ? StepEnd::abandoned : StepEnd::whole;
+    }
+
+  private:
+    StepGate* gate_;
+    std::int64_t entered_ = 0;
+    bool closed_ = false;
+};
+
 // The most micro-batches of a chunk whose input gradient is done and whose weight gradient is not.
 int most_delayed(std::span<const Instruction> instructions, int chunk) {
     int delayed = 0, most = 0;
@@ -90,22 +115,25 @@ void Executor::bind(const memory::Arena& arena, const model::Parameters& paramet
     }
 }
 
-void Executor::train(BatchSource& batches, model::StepHooks& hooks) {
-    run(schedule_.ranks[static_cast<std::size_t>(stage_.at.pipeline)], model::Mode::train, batches, &hooks);
+StepEnd Executor::train(BatchSource& batches, model::StepHooks& hooks, StepGate* gate) {
+    return run(schedule_.ranks[static_cast<std::size_t>(stage_.at.pipeline)], model::Mode::train, batches,
+               &hooks, gate);
 }
 
 void Executor::forward_only(std::int64_t micro_batches, model::Mode mode, BatchSource& batches) {
     const topology::Schedule forward = topology::make_forward_schedule(
         schedule_.stages, static_cast<int>(micro_batches), static_cast<int>(chunks_.size()));
-    run(forward.ranks[static_cast<std::size_t>(stage_.at.pipeline)], mode, batches, nullptr);
+    run(forward.ranks[static_cast<std::size_t>(stage_.at.pipeline)], mode, batches, nullptr, nullptr);
 }
 
-void Executor::run(std::span<const Instruction> instructions, model::Mode mode, BatchSource& batches,
-                   model::StepHooks* hooks) {
+StepEnd Executor::run(std::span<const Instruction> instructions, model::Mode mode, BatchSource& batches,
+                      model::StepHooks* hooks, StepGate* gate) {
     for (Chunk& chunk : chunks_)
         chunk.piece.begin();
+    Entrance entrance(gate);
     for (const Instruction& instruction : instructions)
-        execute(instruction, mode, batches, hooks);
+        if (entrance.lets_in(instruction))
+            execute(instruction, mode, batches, hooks);
     const comm::PhaseScope phase("last sends of the pipeline");
     for (Chunk& chunk : chunks_) {
         for (comm::Request& send : chunk.output_sends)
@@ -113,6 +141,7 @@ void Executor::run(std::span<const Instruction> instructions, model::Mode mode, 
         for (comm::Request& send : chunk.gradient_sends)
             pipeline_->wait(send);
     }
+    return entrance.end();
 }
 
 Executor::Chunk& Executor::chunk(const Instruction& instruction) {

@@ -189,10 +189,12 @@ std::string Engine::tune(const std::string& known) {
     return choices;
 }
 
-StepReport Engine::train_step(pipeline::BatchSource& batches, double learning_rate) {
+StepReport Engine::train_step(pipeline::BatchSource& batches, double learning_rate,
+                              pipeline::StepGate* gate) {
     Impl& in = *impl_;
     in.optimizer->begin();
-    in.executor.train(batches, *in.optimizer);
+    if (in.executor.train(batches, *in.optimizer, gate) == pipeline::StepEnd::abandoned)
+        return {.abandoned = true};
     const auto tokens = static_cast<double>(in.setup.global_batch * in.setup.model.sequence);
     const optimizer::StepResult step = in.optimizer->step(learning_rate, 1.0);
     const comm::PhaseScope phase("loss reduction");

@@ -2,6 +2,7 @@
 // interval.
 #include "trireme/train/pretrain.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <ctime>
@@ -15,6 +16,7 @@
 #include "first_screen.hpp"
 #include "metrics.hpp"
 #include "prepare_data.hpp"
+#include "stop.hpp"
 #include "trireme/base/file.hpp"
 #include "trireme/catalogue/catalogue.hpp"
 #include "trireme/checkpoint/checkpoint.hpp"
@@ -23,8 +25,6 @@
 
 namespace trireme::train {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) {
     return std::chrono::duration<double>(Clock::now() - start).count();
@@ -56,9 +56,14 @@ void require_writable(const std::filesystem::path& directory) {
 
 class Training {
   public:
-    Training(const options::Resolved& options, comm::Runtime& runtime)
-        : options_(options), runtime_(runtime), world_(runtime.world()),
+    Training(const options::Resolved& options, comm::Runtime& runtime, const Launch& launch)
+        : options_(options), runtime_(runtime), world_(runtime.world()), record_(*launch.record),
+          requests_(options.exit, runtime, launch.job, launch.start),
           learning_rate_(train::learning_rate(options)) {
+        comm::agree(world_, [&] {
+            if (first_rank())
+                record_.clear();
+        });
         std::unique_ptr<data::Tokenizer> tokenizer;
         comm::agree(world_, [&] { tokenizer = make_tokenizer(options); });
         vocabulary_ = tokenizer->vocab_size();
@@ -85,28 +90,34 @@ class Training {
         const std::int64_t last = options_.training.train_iters;
         DatasetBatches batches(*dataset_, data::Split::train, *engine_, state_.consumed_samples, workers());
         open_metrics();
+        record_.reached(state_.iteration);
+        std::optional<CutShort> gate;
+        if (requests_.active())
+            gate.emplace(world_, engine_->groups().grid.pipeline, requests_);
+        stop_ = requests_.decide({}); // what came during the start
         interval_start_ = Clock::now();
-        bool stopped = false;
-        for (std::int64_t iteration = state_.iteration + 1; iteration <= last && !stopped; ++iteration) {
+        bool at_interval = false;
+        for (std::int64_t iteration = state_.iteration + 1; iteration <= last && !stop_ && !at_interval;
+             ++iteration) {
             comm::set_iteration(iteration);
-            step(batches, iteration);
-            if (evaluates() && dataset_->has(data::Split::valid) &&
-                iteration % options_.evaluation.eval_interval == 0)
+            if (!step(batches, iteration, gate ? &*gate : nullptr))
+                break;
+            if (evaluation_is_due(iteration))
                 evaluate_during_training(iteration);
             const std::int64_t save_interval = options_.checkpoint.save_interval;
             if (save_interval > 0 && iteration % save_interval == 0)
                 save();
+            if (iteration < last)
+                stop_ = requests_.decide(needs(iteration + 1));
             const std::int64_t exit_interval = options_.training.exit_interval;
-            stopped = exit_interval > 0 && iteration % exit_interval == 0;
+            at_interval = exit_interval > 0 && iteration % exit_interval == 0;
         }
-        if (!options_.checkpoint.save.empty() && saved_iteration_ != state_.iteration)
+        const bool nothing_new = stop_ && !stepped_;
+        if (!options_.checkpoint.save.empty() && saved_iteration_ != state_.iteration && !nothing_new)
             save();
-        if (stopped)
-            say(concat("stopped at iteration ", state_.iteration, ", a multiple of --exit-interval ",
-                       options_.training.exit_interval));
-        else
+        if (!stop_ && !at_interval)
             evaluate_at_the_end();
-        return 0;
+        return leave(at_interval);
     }
 
   private:
@@ -118,6 +129,51 @@ class Training {
     int workers() const { return static_cast<int>(options_.data.num_workers); }
     bool evaluates() const {
         return options_.evaluation.eval_interval > 0 && options_.evaluation.eval_iters > 0;
+    }
+
+    // Says and records why the run ends; the exit code.
+    int leave(bool at_interval) {
+        const bool saved = !options_.checkpoint.save.empty();
+        const int code = stop_ && saved ? static_cast<int>(ErrorCategory::interrupted) : 0;
+        std::string reason = at_interval ? "exit-interval" : "iterations";
+        if (stop_) {
+            reason = stop_.reason;
+            say(concat("stopped at iteration ", state_.iteration, " by ", stop_.text(), ": ",
+                       !saved      ? "nothing is saved without --save"
+                       : !stepped_ ? "no step was made, nothing had to be saved"
+                                   : concat("saved in ", options_.checkpoint.save),
+                       code != 0 ? concat("; exit code ", code, ": start it again with --load to go on")
+                                 : ""));
+        } else if (at_interval) {
+            say(concat("stopped at iteration ", state_.iteration, ", a multiple of --exit-interval ",
+                       options_.training.exit_interval));
+        }
+        comm::agree(world_, [&] {
+            if (first_rank())
+                record_.write(reason, code, stop_.signal != 0 ? signal_name(stop_.signal) : "");
+        });
+        return code;
+    }
+
+    bool evaluation_is_due(std::int64_t iteration) const {
+        return evaluates() && dataset_->has(data::Split::valid) &&
+               iteration % options_.evaluation.eval_interval == 0;
+    }
+
+    // Of iteration `next`, as far as it is known.
+    Needs needs(std::int64_t next) const {
+        return {step_seconds_ + (evaluation_is_due(next) ? evaluation_seconds_ : 0), expected_save_seconds()};
+    }
+
+    double expected_save_seconds() const {
+        if (save_seconds_ > 0 || options_.checkpoint.save.empty())
+            return save_seconds_;
+        // Not measured yet: as if a node wrote 500 MB/s. Data ranks that hold the same are counted twice: to
+        // the safe side.
+        const memory::Plan& plan = engine_->plan();
+        const std::int64_t bytes =
+            plan.bytes(memory::Category::weights) + plan.bytes(memory::Category::optimizer);
+        return static_cast<double>(bytes * runtime_.ranks_on_node()) / 500e6;
     }
 
     void find_checkpoint() {
@@ -196,7 +252,10 @@ class Training {
             std::cout << line << "\n";
         for (const std::string& note : options_.notes)
             std::cout << "note      " << note << "\n";
-        std::cout << engine << data << std::flush;
+        std::cout << engine << data;
+        if (const std::string limits = requests_.limits(); !limits.empty())
+            std::cout << "stops     " << limits << "\n";
+        std::cout << std::flush;
     }
 
     void open_metrics() {
@@ -207,9 +266,21 @@ class Training {
         });
     }
 
-    void step(DatasetBatches& batches, std::int64_t iteration) {
+    // False: the step was left because time ran out; nothing of it counts.
+    bool step(DatasetBatches& batches, std::int64_t iteration, CutShort* gate) {
         const double rate = learning_rate_.at(state_.scheduled_samples);
-        const StepReport report = engine_->train_step(batches, rate);
+        const Clock::time_point start = Clock::now();
+        if (gate != nullptr)
+            gate->begin({step_seconds_, expected_save_seconds()});
+        const StepReport report = engine_->train_step(batches, rate, gate);
+        if (report.abandoned) {
+            stop_for_time();
+            say(concat("iteration ", iteration, " is left before its end: the time left is needed to save"));
+            return false;
+        }
+        stepped_ = true;
+        record_.reached(iteration);
+        step_seconds_ = std::max(seconds_since(start), 0.9 * step_seconds_);
         const std::int64_t samples = options_.batch.global_batch_size;
         batches.advance(samples);
         state_.iteration = iteration;
@@ -231,6 +302,7 @@ class Training {
             log(report, rate);
         if (stop)
             comm::agree(world_, [&] { throw_non_finite(report, iteration); });
+        return true;
     }
 
     void throw_non_finite(const StepReport& report, std::int64_t iteration) const {
@@ -277,28 +349,54 @@ class Training {
     }
     bool nan_in_interval() const { return good_steps_ < interval_steps_; }
 
-    double evaluate(data::Split split, std::int64_t first_sample) {
-        return mean_loss(*engine_, *dataset_, split, first_sample, options_);
+    // Evaluates and reports; false, saying so, if there is no time left for it.
+    bool evaluate(data::Split split, std::int64_t first_sample, const std::string& where) {
+        const Clock::time_point start = Clock::now();
+        LeavesEvaluation leaves;
+        if (requests_.active())
+            leaves = [&](double rest) {
+                return requests_.any_hurried({rest * evaluation_seconds_, expected_save_seconds()});
+            };
+        const std::string what = split == data::Split::test ? "test" : "validation";
+        const std::optional<double> loss =
+            mean_loss(*engine_, *dataset_, split, first_sample, options_, leaves);
+        if (loss) {
+            evaluation_seconds_ = std::max(seconds_since(start), 0.9 * evaluation_seconds_);
+            report_evaluation(what, where, *loss);
+        } else {
+            say(concat(" ", what, " at ", where, " is left out: the time left is needed to save"));
+        }
+        interval_start_ += Clock::now() - start; // not part of the time of an iteration
+        return loss.has_value();
     }
 
     // The validation samples of evaluation k follow those of evaluation k - 1, so a resumed run sees the
     // same.
     void evaluate_during_training(std::int64_t iteration) {
-        const Clock::time_point start = Clock::now();
         const std::int64_t before = iteration / options_.evaluation.eval_interval - 1;
-        const double loss = evaluate(data::Split::valid, before * options_.evaluation.eval_iters *
-                                                             options_.batch.global_batch_size);
-        report_evaluation("validation", concat("iteration ", iteration), loss);
-        interval_start_ += Clock::now() - start; // not part of the time of an iteration
+        evaluate(data::Split::valid,
+                 before * options_.evaluation.eval_iters * options_.batch.global_batch_size,
+                 concat("iteration ", iteration));
     }
 
+    // Left out for want of time, it is for the next attempt to make up for.
     void evaluate_at_the_end() {
         if (!evaluates())
             return;
+        const std::string where = "the end of training";
+        bool whole = true;
         if (dataset_->has(data::Split::valid) && state_.iteration % options_.evaluation.eval_interval != 0)
-            report_evaluation("validation", "the end of training", evaluate(data::Split::valid, 0));
-        if (dataset_->has(data::Split::test))
-            report_evaluation("test", "the end of training", evaluate(data::Split::test, 0));
+            whole = evaluate(data::Split::valid, 0, where);
+        if (whole && dataset_->has(data::Split::test))
+            whole = evaluate(data::Split::test, 0, where);
+        if (!whole)
+            stop_for_time();
+    }
+
+    void stop_for_time() {
+        stop_ = requests_.decide({});
+        if (!stop_)
+            stop_.reason = "time-limit"; // moved a moment ago: too late
     }
 
     void report_evaluation(const std::string& what, const std::string& where, double loss) {
@@ -325,6 +423,7 @@ class Training {
             model.optimizer = nullptr;
         const std::filesystem::path path = checkpoint::save(options_.checkpoint.save, state, model);
         saved_iteration_ = state_.iteration;
+        save_seconds_ = std::max(save_seconds_, seconds_since(start));
         say(concat(" saved ", path.string(), " in ", show_seconds(seconds_since(start))));
         interval_start_ += Clock::now() - start;
     }
@@ -332,6 +431,9 @@ class Training {
     const options::Resolved& options_;
     comm::Runtime& runtime_;
     comm::HostGroup& world_;
+    ExitRecord& record_;
+    StopRequests requests_;
+    Stop stop_;
     optimizer::LearningRate learning_rate_;
     std::int64_t vocabulary_ = 0;
     std::optional<data::Dataset> dataset_;
@@ -342,6 +444,10 @@ class Training {
     checkpoint::State state_;
     std::int64_t saved_iteration_ = -1;
     std::optional<MetricsFile> metrics_; // on rank 0, with --save
+
+    // Measured in this run; 0: not yet.
+    double step_seconds_ = 0, evaluation_seconds_ = 0, save_seconds_ = 0;
+    bool stepped_ = false;
 
     // Since the last log line.
     Clock::time_point interval_start_;
@@ -354,8 +460,8 @@ class Training {
 
 } // namespace
 
-int pretrain(const options::Resolved& options, comm::Runtime& runtime) {
-    return Training(options, runtime).run();
+int pretrain(const options::Resolved& options, comm::Runtime& runtime, const Launch& launch) {
+    return Training(options, runtime, launch).run();
 }
 
 } // namespace trireme::train

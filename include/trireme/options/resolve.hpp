@@ -34,6 +34,7 @@ struct Environment {
     std::int64_t ranks_on_node = 1;
     std::int64_t cores_on_node = 1;
     DeviceSupport devices = DeviceSupport::cpu_only;
+    bool under_slurm = false; // in a job
 };
 
 // No optionals: 0 or "" where "none" is a possible outcome, as said beside the field.
@@ -92,6 +93,11 @@ struct Resolved {
         std::uint64_t seed = 0;
         bool check_for_nan = true;
     } training;
+
+    struct Exit {
+        std::vector<std::string> signals; // to save and exit on: SIGUSR1 ...; empty: none is heeded
+        double duration_minutes = 0;      // 0: no limit
+    } exit;
 
     struct Optimizer {
         double lr = 0;

@@ -31,6 +31,19 @@ class BatchSource {
     virtual model::MicroBatch load(std::int64_t number) = 0;
 };
 
+// Decides, as a step comes to each of its micro-batches, whether it is worth going on.
+class StepGate {
+  public:
+    virtual ~StepGate() = default;
+    // Asked once for each micro-batch, in order, before anything of it is done here. Every rank of the world
+    // must get the same answer for the same number. No: it and all later ones are left out, and so is the
+    // reduction.
+    virtual bool enters(std::int64_t micro_batch) = 0;
+    virtual void finish() = 0; // the step is over, whole or not
+};
+
+enum class StepEnd : std::uint8_t { whole, abandoned };
+
 class Executor {
   public:
     Executor(const model::StageSetup& stage, const topology::Placement& placement,
@@ -41,7 +54,8 @@ class Executor {
               const model::Machinery& machinery, comm::Communicator& pipeline);
 
     // Forward and backward of all micro-batches of a step; gradients are added to the main gradients.
-    void train(BatchSource& batches, model::StepHooks& hooks);
+    // Abandoned by the gate, the gradients mean nothing and the hooks were not told.
+    StepEnd train(BatchSource& batches, model::StepHooks& hooks, StepGate* gate = nullptr);
     // Forward only, without dropout: evaluate leaves the loss sum in loss(), infer the logits in logits().
     void forward_only(std::int64_t micro_batches, model::Mode mode, BatchSource& batches);
 
@@ -61,8 +75,8 @@ class Executor {
         std::vector<comm::Request> input_receives;    // by input slot
         std::vector<comm::Request> gradient_receives; // by gradient buffer
     };
-    void run(std::span<const topology::Instruction> instructions, model::Mode mode, BatchSource& batches,
-             model::StepHooks* hooks);
+    StepEnd run(std::span<const topology::Instruction> instructions, model::Mode mode, BatchSource& batches,
+                model::StepHooks* hooks, StepGate* gate);
     void execute(const topology::Instruction& instruction, model::Mode mode, BatchSource& batches,
                  model::StepHooks* hooks);
     void forward(const topology::Instruction& instruction, model::Mode mode, BatchSource& batches);
