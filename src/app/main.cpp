@@ -8,16 +8,19 @@
 #include <thread>
 #include <vector>
 
+#include "preflight.hpp"
 #include "trireme/backend/backend.hpp"
 #include "trireme/base/build_info.hpp"
 #include "trireme/checkpoint/checkpoint.hpp"
 #include "trireme/cluster/slurm.hpp"
 #include "trireme/comm/phase.hpp"
 #include "trireme/comm/runtime.hpp"
+#include "trireme/data/tokenizer.hpp"
 #include "trireme/options/parse.hpp"
 #include "trireme/options/resolve.hpp"
 #include "trireme/train/generate.hpp"
 #include "trireme/train/pretrain.hpp"
+#include "versions.hpp"
 
 namespace trireme {
 namespace {
@@ -26,14 +29,21 @@ constexpr const char* kUsage = "usage: trireme COMMAND [OPTIONS]\n"
                                "  pretrain   train a GPT (start it with mpirun or srun)\n"
                                "  evaluate   loss and perplexity of a checkpoint\n"
                                "  generate   continue a prompt with a checkpoint\n"
+                               "  preflight  whether these nodes are fit for a run\n"
                                "  info       how this program was built\n"
                                "trireme COMMAND --help lists the options of a command\n";
 
 std::string info() {
     const BuildInfo& build = build_info();
-    return concat("trireme   ", build.version, " (", build.commit, ")\n", "compiler  ", build.compiler, "\n",
-                  "flags     ", build.flags, "\n", "devices   ", backend::has_cuda() ? "cpu, cuda" : "cpu",
-                  "\n");
+    std::string text = concat("trireme   ", build.version, " (", build.commit, ")\n", "compiler  ",
+                              build.compiler, "\n", "flags     ", build.flags, "\n", "devices   ",
+                              backend::has_cuda() ? "cpu, cuda" : "cpu", "\n");
+    for (const auto& [name, version] : loaded_versions())
+        text += concat(name, std::string(10 - name.size(), ' '), version, "\n");
+    if (const std::string blas = blas_kernels(); !blas.empty())
+        text += concat("BLAS      ", blas, "\n");
+    return text +
+           concat("Unicode   ", data::unicode_version(), " (letters, numbers and spaces of tokenizers)\n");
 }
 
 // The options of the checkpoint that --load names: evaluate and generate take the model's shape from there.
@@ -63,18 +73,26 @@ int pretrain(const options::Resolved& options, comm::Runtime& runtime, const tra
     }
 }
 
+options::Environment environment_of(const comm::Runtime& runtime,
+                                    const std::optional<cluster::SlurmJob>& job) {
+    options::Environment environment;
+    environment.devices =
+        backend::has_cuda() ? options::DeviceSupport::cpu_and_cuda : options::DeviceSupport::cpu_only;
+    environment.ranks = runtime.ranks();
+    environment.launcher = runtime.started_by();
+    environment.ranks_on_node = runtime.ranks_on_node();
+    environment.cores_on_node = std::max(1u, std::thread::hardware_concurrency());
+    environment.under_slurm = job.has_value();
+    return environment;
+}
+
 int run(options::Command command, const std::vector<std::string>& arguments, comm::Runtime& runtime) {
-    options::Resolved resolved;
     const std::optional<cluster::SlurmJob> job = cluster::find_slurm_job();
+    const options::Environment environment = environment_of(runtime, job);
+    if (command == options::Command::preflight)
+        return run_preflight(arguments, environment, runtime);
+    options::Resolved resolved;
     comm::agree(runtime.world(), [&] {
-        options::Environment environment;
-        environment.devices =
-            backend::has_cuda() ? options::DeviceSupport::cpu_and_cuda : options::DeviceSupport::cpu_only;
-        environment.ranks = runtime.ranks();
-        environment.launcher = runtime.started_by();
-        environment.ranks_on_node = runtime.ranks_on_node();
-        environment.under_slurm = job.has_value();
-        environment.cores_on_node = std::max(1u, std::thread::hardware_concurrency());
         resolved = options::resolve(options::parse(command, arguments, inherited_options(command, arguments)),
                                     environment);
     });
@@ -89,14 +107,16 @@ int run(options::Command command, const std::vector<std::string>& arguments, com
         return train::evaluate(resolved, runtime);
     case options::Command::generate:
         return train::generate(resolved, runtime);
+    case options::Command::preflight:
+        break; // above
     }
     TRIREME_ASSERT(false, "an unknown command");
     return 1;
 }
 
 std::optional<options::Command> command_named(const std::string& name) {
-    for (const options::Command command :
-         {options::Command::pretrain, options::Command::evaluate, options::Command::generate})
+    for (const options::Command command : {options::Command::pretrain, options::Command::evaluate,
+                                           options::Command::generate, options::Command::preflight})
         if (options::name_of(command) == name)
             return command;
     return std::nullopt;

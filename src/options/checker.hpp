@@ -75,5 +75,9 @@ void check_batch(Checker& check);
 void check_length(Checker& check);
 void check_learning_rate(Checker& check);
 void check_run(Checker& check);
+void check_machine(Checker& check); // part of check_run()
+
+// Of values that check_machine() has passed.
+Resolved::Machine machine_of(const Values& values);
 
 } // namespace trireme::options

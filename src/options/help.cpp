@@ -76,6 +76,8 @@ std::string commands_of(const Row& row) {
     for (const Command command : {Command::pretrain, Command::evaluate, Command::generate})
         if (row.commands->has(command))
             names.push_back(name_of(command));
+    if (row.commands->only_preflight)
+        names.push_back(name_of(Command::preflight));
     return names.size() == 3 ? "all" : join(names, ", ");
 }
 
@@ -146,7 +148,7 @@ Names, meanings, defaults and rules are Megatron-LM's wherever Megatron-LM has t
 `--config FILE` reads the same names from a file: one `name = value` a line, `#` begins a comment, flags are written
 `name = true`, the items of a list stand on one line, double quotes keep blanks and `#` in a value. Relative paths in the
 file start at the file's directory. The command line wins over the file. One file may serve several commands: options
-of other commands in it are checked and not used.
+of other commands in it are checked and not used. `trireme preflight` takes all options of pretrain besides its own.
 
 All mistakes are reported together, with the values, where they came from and what to try; the exit code is 2.
 

@@ -84,7 +84,9 @@ class Merger {
     void honour(const Written& option, const Row& row) {
         const bool in_file = option.where != kCommandLine;
         if (!in_file && !row.commands->has(parsed_.command)) {
-            const Command owner = row.commands->pretrain ? Command::pretrain : Command::generate;
+            const Command owner = row.commands->pretrain         ? Command::pretrain
+                                  : row.commands->only_preflight ? Command::preflight
+                                                                 : Command::generate;
             return complain(row, option,
                             concat("--", row.name, " is an option of trireme ", name_of(owner), ", not of ",
                                    name_of(parsed_.command)));

@@ -144,6 +144,13 @@ Resolved::Exit exit_of(const Values& v) {
 
 } // namespace
 
+Resolved::Machine machine_of(const Values& v) {
+    return {.device = choose(*v.device, kDevices),
+            .threads_per_rank = v.threads_per_rank,
+            .distributed_timeout = std::chrono::milliseconds(
+                std::max<std::int64_t>(1, std::llround(v.distributed_timeout_minutes * 60'000)))};
+}
+
 Resolved resolve(const Parsed& parsed, const Environment& environment) {
     TRIREME_ASSERT(environment.ranks >= 1 && environment.ranks_on_node >= 1, "a run has at least one rank");
     Checker check(parsed, environment);
@@ -193,10 +200,7 @@ Resolved resolve(const Parsed& parsed, const Environment& environment) {
     resolved.data = data_of(v);
     resolved.evaluation = {.eval_interval = v.eval_interval.value_or(0), .eval_iters = v.eval_iters};
     resolved.checkpoint = checkpoint_of(v);
-    resolved.machine = {.device = choose(*v.device, kDevices),
-                        .threads_per_rank = v.threads_per_rank,
-                        .distributed_timeout = std::chrono::milliseconds(
-                            std::max<std::int64_t>(1, std::llround(v.distributed_timeout_minutes * 60'000)))};
+    resolved.machine = machine_of(v);
     resolved.run.log_interval = v.log_interval;
     resolved.generation = {.prompt = v.prompt.value_or(""),
                            .max_new_tokens = v.max_new_tokens,

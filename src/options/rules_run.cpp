@@ -49,6 +49,11 @@ void check_run(Checker& check) {
     }
     if (check.command == Command::evaluate && v.eval_iters == 0 && check.sound({"eval-iters"}))
         check.complain("there is nothing to evaluate", {"eval-iters"}, "--eval-iters 100");
+    check_machine(check);
+}
+
+void check_machine(Checker& check) {
+    Values& v = check.values;
     if (!check.sound({"device"}))
         return;
     const bool has_cuda = check.env.devices == DeviceSupport::cpu_and_cuda;

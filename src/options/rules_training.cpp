@@ -38,6 +38,8 @@ std::vector<std::string_view> required_options(Command command, const Values& va
     case Command::generate:
         add({"load", "prompt"});
         break;
+    case Command::preflight: // has rules of its own (resolve_preflight.cpp)
+        return {};
     }
     return names;
 }

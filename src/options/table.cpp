@@ -68,6 +68,8 @@ std::string_view name_of(Command command) {
         return "evaluate";
     case Command::generate:
         return "generate";
+    case Command::preflight:
+        return "preflight";
     }
     return "";
 }
@@ -96,6 +98,8 @@ std::string_view title_of(Group group) {
         return "Machine";
     case Group::generation:
         return "Generation";
+    case Group::preflight:
+        return "Preflight";
     case Group::general:
         return "General";
     case Group::megatron:

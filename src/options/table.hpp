@@ -26,6 +26,7 @@ enum class Group {
     checkpoint,
     machine,
     generation,
+    preflight,
     general,
     megatron, // names that are known from Megatron-LM and have no value here
 };
@@ -47,13 +48,25 @@ enum class Belongs { to_run, to_model }; // a checkpoint hands the model's optio
 // The commands that take an option.
 struct Commands {
     bool pretrain = false, evaluate = false, generate = false;
+    bool only_preflight = false; // preflight takes all options of pretrain besides
     bool has(Command command) const {
-        return command == Command::pretrain ? pretrain : command == Command::evaluate ? evaluate : generate;
+        switch (command) {
+        case Command::pretrain:
+            return pretrain;
+        case Command::evaluate:
+            return evaluate;
+        case Command::generate:
+            return generate;
+        case Command::preflight:
+            return pretrain || only_preflight;
+        }
+        return false;
     }
 };
 inline constexpr Commands kEveryCommand{true, true, true};
 inline constexpr Commands kOnlyPretrain{true, false, false};
 inline constexpr Commands kOnlyGenerate{false, false, true};
+inline constexpr Commands kOnlyPreflight{false, false, false, true};
 inline constexpr Commands kWithData{true, true, false};
 
 struct Range {

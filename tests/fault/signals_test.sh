@@ -187,10 +187,10 @@ stopped limit time-limit ""
 check_contains "limit: it said so at the start" "$output" "(Slurm job 78): saves and stops in time, saves and stops on SIGUSR1"
 check_equal "limit: the record names job and attempt" "$(record limit job) $(record limit attempt)" "78 2"
 check_equal "limit: it made steps" "$((at > 0))" 1
-# Moved while it runs: asked again, squeue says so, and the run goes on.
-printf '%d\nUNLIMITED\n' $(($(date +%s) + 6)) >"$s/end"
-in_job 1 "$s/bin:$PATH" --save "$s/moved"
-check_equal "moved: it runs to its end" "$status $(record moved reason)" "0 iterations"
+# Moved while it runs: asked again, squeue says so, and the run goes on until something else stops it.
+printf '%d\nUNLIMITED\n' $(($(date +%s) + 12)) >"$s/end"
+in_job 1 "$s/bin:$PATH" --save "$s/moved" --train-iters 4000 --exit-duration-in-mins 0.3
+stopped moved duration ""
 check_equal "moved: squeue was asked twice" "$(<"$s/end")" UNLIMITED
 # Without squeue the variable counts; nothing is left for even one step.
 in_job 1 "$PATH" --save "$s/variable"

@@ -13,7 +13,7 @@
 
 namespace trireme::options {
 
-enum class Command { pretrain, evaluate, generate };
+enum class Command { pretrain, evaluate, generate, preflight };
 
 std::string_view name_of(Command command);
 
@@ -126,6 +126,10 @@ struct Values {
     std::optional<std::string> device;
     std::int64_t threads_per_rank = 0;
     double distributed_timeout_minutes = 0;
+
+    // Preflight
+    std::optional<std::string> expect;
+    bool json = false;
 
     // Generation
     std::optional<std::string> prompt;
