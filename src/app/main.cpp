@@ -1,4 +1,5 @@
 // The trireme program: dispatches sub-commands, and is the one place where errors end.
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <functional>
@@ -9,11 +10,13 @@
 #include <vector>
 
 #include "checkpoint_tools.hpp"
+#include "preflight.hpp"
 #include "trireme/backend/backend.hpp"
 #include "trireme/base/build_info.hpp"
 #include "trireme/base/fault.hpp"
 #include "trireme/checkpoint/checkpoint.hpp"
 #include "trireme/checkpoint/select.hpp"
+#include "trireme/cluster/slurm.hpp"
 #include "trireme/comm/phase.hpp"
 #include "trireme/comm/runtime.hpp"
 #include "trireme/data/tokenizer.hpp"
@@ -22,16 +25,22 @@
 #include "trireme/train/generate.hpp"
 #include "trireme/train/plan_command.hpp"
 #include "trireme/train/pretrain.hpp"
+#include "versions.hpp"
 
 namespace trireme {
 namespace {
 
 std::string info() {
     const BuildInfo& build = build_info();
-    return concat("trireme   ", build.version, " (", build.commit, ")\n", "compiler  ", build.compiler, "\n",
-                  "flags     ", build.flags, "\n", "devices   ", backend::has_cuda() ? "cpu, cuda" : "cpu",
-                  "\n", "unicode   ", data::unicode_version(),
-                  " (letters, numbers and spaces of the tokenizers)\n");
+    std::string text = concat("trireme   ", build.version, " (", build.commit, ")\n", "compiler  ",
+                              build.compiler, "\n", "flags     ", build.flags, "\n", "devices   ",
+                              backend::has_cuda() ? "cpu, cuda" : "cpu", "\n");
+    for (const auto& [name, version] : loaded_versions())
+        text += concat(name, std::string(10 - name.size(), ' '), version, "\n");
+    if (const std::string blas = blas_kernels(); !blas.empty())
+        text += concat("BLAS      ", blas, "\n");
+    return text +
+           concat("Unicode   ", data::unicode_version(), " (letters, numbers and spaces of tokenizers)\n");
 }
 
 // The options of the checkpoint that --load names: evaluate and generate take the model's shape from there,
@@ -49,29 +58,55 @@ options::Inherited inherited_options(options::Command command, const std::vector
     return {checkpoint::read_state(*found.checkpoint).options, found.checkpoint->string()};
 }
 
+const std::chrono::steady_clock::time_point program_start = std::chrono::steady_clock::now();
+
+// Trains, and leaves word in SAVE/last_exit when that ends with an error.
+int pretrain(const options::Resolved& options, comm::Runtime& runtime, const train::Launch& launch) {
+    try {
+        return train::pretrain(options, runtime, launch);
+    } catch (const Error& error) {
+        const Agreement& agreement = error.agreement();
+        if (agreement.ranks == 0 || agreement.speaker == runtime.rank())
+            launch.record->write_error(error.exit_code());
+        throw;
+    }
+}
+
+options::Environment environment_of(const comm::Runtime& runtime,
+                                    const std::optional<cluster::SlurmJob>& job) {
+    options::Environment environment;
+    environment.devices =
+        backend::has_cuda() ? options::DeviceSupport::cpu_and_cuda : options::DeviceSupport::cpu_only;
+    environment.ranks = runtime.ranks();
+    environment.launcher = runtime.started_by();
+    environment.ranks_on_node = runtime.ranks_on_node();
+    environment.cores_on_node = std::max(1u, std::thread::hardware_concurrency());
+    environment.under_slurm = job.has_value();
+    return environment;
+}
+
 int run(options::Command command, const std::vector<std::string>& arguments, comm::Runtime& runtime) {
+    const std::optional<cluster::SlurmJob> job = cluster::find_slurm_job();
+    const options::Environment environment = environment_of(runtime, job);
+    if (command == options::Command::preflight)
+        return run_preflight(arguments, environment, runtime);
     options::Resolved resolved;
     comm::agree(runtime.world(), [&] {
-        options::Environment environment;
-        environment.devices =
-            backend::has_cuda() ? options::DeviceSupport::cpu_and_cuda : options::DeviceSupport::cpu_only;
-        environment.ranks = runtime.ranks();
-        environment.launcher = runtime.started_by();
-        environment.ranks_on_node = runtime.ranks_on_node();
-        environment.cores_on_node = std::max(1u, std::thread::hardware_concurrency());
         resolved = options::resolve(options::parse(command, arguments, inherited_options(command, arguments)),
                                     environment);
     });
-    const comm::Watchdog watchdog(
-        runtime, std::chrono::duration<double>(resolved.machine.distributed_timeout).count());
+    train::ExitRecord record(command == options::Command::pretrain ? resolved.checkpoint.save : "", job);
+    const comm::Watchdog watchdog(runtime,
+                                  std::chrono::duration<double>(resolved.machine.distributed_timeout).count(),
+                                  [&](const Error& error) { record.write_error(error.exit_code()); });
     switch (command) {
     case options::Command::pretrain:
-        return train::pretrain(resolved, runtime);
+        return pretrain(resolved, runtime, {job, program_start, &record});
     case options::Command::evaluate:
         return train::evaluate(resolved, runtime);
     case options::Command::generate:
         return train::generate(resolved, runtime);
-    default:
+    default: // needs no ranks, or was run above
         break;
     }
     TRIREME_ASSERT(false, "an unknown command");
@@ -110,6 +145,17 @@ int foresee(const std::vector<std::string>& arguments) {
                                                       : "TP x PP";
     const options::Resolved resolved = options::resolve(parsed, environment);
     return train::plan(resolved, [](const std::string& text) { say(text); });
+}
+
+// Of an error that all processes met before they could talk to each other, the launcher's first one speaks;
+// the others give it time to, as a launcher may end all when one ends.
+int report_without_mpi(const Error& error) {
+    const Agreement& agreement = error.agreement();
+    if (agreement.ranks > 1 && agreement.speaker != number_from_launcher().value_or(agreement.speaker))
+        std::this_thread::sleep_for(std::chrono::seconds(6)); // it asks Slurm
+    else
+        std::cerr << error.message() << std::flush;
+    return error.exit_code();
 }
 
 int run_as_one_of_many(int argc, char** argv, const std::function<int(comm::Runtime&)>& work) {
@@ -171,8 +217,7 @@ int main(int argc, char** argv) {
     try {
         return trireme::dispatch(argc, argv);
     } catch (const trireme::Error& error) {
-        std::cerr << error.message();
-        return error.exit_code();
+        return trireme::report_without_mpi(error);
     } catch (const std::exception& error) {
         std::cerr << trireme::Error(trireme::ErrorCategory::internal, error.what()).message();
         return 1;

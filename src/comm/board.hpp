@@ -18,6 +18,8 @@ struct Board {
     std::atomic<const char*> wait_group{nullptr};
     std::atomic<int> wait_peer{-1}; // world rank, or -1: all of the group
     std::atomic<std::int64_t> wait_since_ns{0};
+
+    std::atomic<std::int64_t> end_signal_ns{0}; // when this process was last asked to end; 0: never
 };
 
 Board& board(); // of this process

@@ -59,6 +59,10 @@ WaitScope::~WaitScope() {
     board().progress_ns.store(monotonic_ns(), std::memory_order_release);
 }
 
+void note_end_signal() {
+    board().end_signal_ns.store(monotonic_ns(), std::memory_order_release);
+}
+
 const char* lasting_name(const std::string& name) {
     static std::mutex mutex;
     static auto& names =

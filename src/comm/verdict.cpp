@@ -129,4 +129,35 @@ Error judge(std::span<const std::optional<RankState>> states, const std::vector<
     return Error(ErrorCategory::communication, headline, std::move(details));
 }
 
+Error judge_end(std::span<const std::optional<RankState>> states, const std::vector<std::string>& hosts,
+                double answer_seconds) {
+    std::vector<int> silent;
+    std::map<std::string, std::vector<int>> doing; // what, which ranks
+    for (std::size_t r = 0; r < states.size(); ++r) {
+        if (!states[r])
+            silent.push_back(static_cast<int>(r));
+        else if (states[r]->waits())
+            doing[concat(place(*states[r]), ", waiting in ", awaited(*states[r]))].push_back(
+                static_cast<int>(r));
+        else
+            doing[place(*states[r])].push_back(static_cast<int>(r));
+    }
+    TRIREME_ASSERT(!silent.empty(), "all ranks answer");
+    const std::string& host = hosts[static_cast<std::size_t>(silent.front())];
+    std::vector<std::string> details;
+    constexpr std::size_t kShown = 8;
+    for (const auto& [what, ranks] : doing)
+        if (details.size() < kShown)
+            details.push_back(concat(rank_list(ranks), ranks.size() == 1 ? " was " : " were ", what));
+    details.emplace_back("nothing is saved now: a save needs all ranks; the last checkpoint is whole");
+    details.push_back(concat("try: what ended ", silent.size() == 1 ? "that rank" : "these ranks",
+                             ": its own words above, dmesg on ", host,
+                             " (out of memory?), the scheduler's log"));
+    return Error(ErrorCategory::communication,
+                 concat("the job is being ended, and ", rank_list(silent), " (", host, ") ",
+                        silent.size() == 1 ? "does" : "do", " not answer (asked ", seconds(answer_seconds),
+                        " ago)"),
+                 std::move(details));
+}
+
 } // namespace trireme::comm

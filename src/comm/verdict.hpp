@@ -33,4 +33,9 @@ struct RankState {
 Error judge(std::span<const std::optional<RankState>> states, const std::vector<std::string>& hosts,
             double timeout_seconds, double answer_seconds);
 
+// The Error to print when this job is asked to end by a signal while ranks (empty states) have not answered
+// for `answer_seconds`: who is gone, and what each of the others was doing.
+Error judge_end(std::span<const std::optional<RankState>> states, const std::vector<std::string>& hosts,
+                double answer_seconds);
+
 } // namespace trireme::comm

@@ -81,5 +81,9 @@ void check_learning_rate(Checker& check);
 void check_weight_decay(Checker& check);
 void check_precision(Checker& check);
 void check_run(Checker& check);
+void check_machine(Checker& check); // part of check_run()
+
+// Of values that check_machine() has passed.
+Resolved::Machine machine_of(const Values& values);
 
 } // namespace trireme::options

@@ -14,6 +14,7 @@ constexpr std::array kCommands{
     CommandInfo{Command::evaluate, "evaluate", "", "loss and perplexity of a checkpoint"},
     CommandInfo{Command::generate, "generate", "", "continue a prompt with a checkpoint"},
     CommandInfo{Command::plan, "plan", "", "memory and time of a training, foreseen on one process"},
+    CommandInfo{Command::preflight, "preflight", "", "whether these nodes are fit for a run"},
     CommandInfo{Command::checkpoint_inspect, "checkpoint inspect", "PATH",
                 "counters, options and tensors of a checkpoint"},
     CommandInfo{Command::checkpoint_diff, "checkpoint diff", "A B",

@@ -160,7 +160,8 @@ Names, meanings, defaults and rules are Megatron-LM's wherever Megatron-LM has t
 `--config FILE` reads the same names from a file: one `name = value` a line, `#` begins a comment, flags are written
 `name = true`, the items of a list stand on one line, double quotes keep blanks and `#` in a value. Relative paths in the
 file start at the file's directory. The command line wins over the file. One file may serve several commands: options
-of other commands in it are checked and not used. `trireme plan` takes all options of pretrain besides its own.
+of other commands in it are checked and not used. `trireme plan` and `trireme preflight` take all options of pretrain besides their
+own.
 
 All mistakes are reported together, with the values, where they came from and what to try; the exit code is 2.
 

@@ -141,6 +141,14 @@ Resolved::Checkpoint checkpoint_of(const Values& v) {
             .save_buffer_bytes = v.save_buffer_mb.value_or(0) << 20};
 }
 
+Resolved::Exit exit_of(const Values& v) {
+    Resolved::Exit exit{.duration_minutes = v.exit_duration_in_mins.value_or(0)};
+    if (v.exit_signal_handler)
+        exit.signals =
+            v.exit_signal ? std::vector{*v.exit_signal} : std::vector<std::string>{"SIGUSR1", "SIGTERM"};
+    return exit;
+}
+
 } // namespace
 
 ParamsDtype params_dtype_of(const Values& values) {
@@ -171,6 +179,13 @@ Resolved::Model model_of(const Values& v) {
             .output_weights =
                 v.untie_embeddings_and_output_weights ? OutputWeights::untied : OutputWeights::tied,
             .biases = biases_of(v)};
+}
+
+Resolved::Machine machine_of(const Values& v) {
+    return {.device = choose(*v.device, kDevices),
+            .threads_per_rank = v.threads_per_rank,
+            .distributed_timeout = std::chrono::milliseconds(
+                std::max<std::int64_t>(1, std::llround(v.distributed_timeout_minutes * 60'000)))};
 }
 
 Resolved resolve(const Parsed& parsed, const Environment& environment) {
@@ -226,6 +241,7 @@ Resolved resolve(const Parsed& parsed, const Environment& environment) {
         resolved.training.train_samples = resolved.batch.schedule.samples_of(*v.train_iters);
         resolved.training.check_replicas = v.check_replicas.value_or(0);
         resolved.training.exit_interval = v.exit_interval.value_or(0);
+        resolved.exit = exit_of(v);
         resolved.training.check_for_nan = !v.no_check_for_nan_in_loss_and_grad;
         resolved.optimizer = optimizer_of(v);
     }
@@ -236,10 +252,7 @@ Resolved resolve(const Parsed& parsed, const Environment& environment) {
     resolved.data = data_of(v);
     resolved.evaluation = {.eval_interval = v.eval_interval.value_or(0), .eval_iters = v.eval_iters};
     resolved.checkpoint = checkpoint_of(v);
-    resolved.machine = {.device = choose(*v.device, kDevices),
-                        .threads_per_rank = v.threads_per_rank,
-                        .distributed_timeout = std::chrono::milliseconds(
-                            std::max<std::int64_t>(1, std::llround(v.distributed_timeout_minutes * 60'000)))};
+    resolved.machine = machine_of(v);
     resolved.run.log_interval = v.log_interval;
     resolved.plan = {.machine = v.machine.value_or(""),
                      .draw = v.draw.value_or(""),

@@ -16,11 +16,24 @@ void check_needs(Checker& check, bool present, std::string_view needed,
                            concat("give --", needed, ", or leave out --", name));
 }
 
+// A stop that saves is the rule in a Slurm job, and needs a place to save to.
+void check_exit(Checker& check) {
+    Values& v = check.values;
+    if (v.exit_signal_handler && v.no_exit_signal_handler)
+        check.complain("the signal handler is asked for and switched off",
+                       {"exit-signal-handler", "no-exit-signal-handler"}, "leave out one of the two");
+    else if (!v.exit_signal_handler && !v.no_exit_signal_handler && v.save && check.env.under_slurm)
+        check.derive("exit-signal-handler", v.exit_signal_handler, true);
+    check_needs(check, v.save.has_value(), "save", {"exit-signal-handler"});
+    check_needs(check, v.exit_signal_handler, "exit-signal-handler", {"exit-signal"});
+}
+
 } // namespace
 
 void check_run(Checker& check) {
     Values& v = check.values;
     if (check.command == Command::pretrain) {
+        check_exit(check);
         if (check.given("eval-iters") && v.eval_iters > 0 && !v.eval_interval &&
             check.sound({"eval-iters", "eval-interval"}))
             check.complain("--eval-iters does nothing without --eval-interval", {"eval-iters"},
@@ -60,6 +73,11 @@ void check_run(Checker& check) {
                        "leave out --world-size");
     if (check.command == Command::evaluate && v.eval_iters == 0 && check.sound({"eval-iters"}))
         check.complain("there is nothing to evaluate", {"eval-iters"}, "--eval-iters 100");
+    check_machine(check);
+}
+
+void check_machine(Checker& check) {
+    Values& v = check.values;
     if (!check.sound({"device"}))
         return;
     const bool has_cuda = check.env.devices == DeviceSupport::cpu_and_cuda;

@@ -43,7 +43,7 @@ std::vector<std::string_view> required_options(Command command, const Values& va
     case Command::generate:
         add({"load", "prompt"});
         break;
-    default:
+    default: // preflight has rules of its own (resolve_preflight.cpp)
         break;
     }
     return names;

@@ -86,6 +86,8 @@ std::string_view title_of(Group group) {
         return "Generation";
     case Group::plan:
         return "Plan";
+    case Group::preflight:
+        return "Preflight";
     case Group::general:
         return "General";
     case Group::megatron:

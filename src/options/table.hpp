@@ -29,6 +29,7 @@ enum class Group {
     machine,
     generation,
     plan,
+    preflight,
     general,
     megatron, // names that are known from Megatron-LM and have no value here
 };
@@ -68,11 +69,14 @@ class Commands {
     }
     std::uint32_t bits_ = 0;
 };
-inline constexpr Commands kEveryRun{Command::pretrain, Command::evaluate, Command::generate, Command::plan};
-inline constexpr Commands kOnlyPretrain{Command::pretrain, Command::plan}; // plan foresees a training
 inline constexpr Commands kOnlyPlan{Command::plan};
+inline constexpr Commands kOnlyPreflight{Command::preflight};
+// plan foresees a training and preflight looks at where one would run: they take what it takes.
+inline constexpr Commands kOnlyPretrain =
+    Commands{Command::pretrain} | kOnlyPlan | kOnlyPreflight;
+inline constexpr Commands kWithData = kOnlyPretrain | Commands{Command::evaluate};
 inline constexpr Commands kOnlyGenerate{Command::generate};
-inline constexpr Commands kWithData{Command::pretrain, Command::evaluate, Command::plan};
+inline constexpr Commands kEveryRun = kWithData | kOnlyGenerate;
 inline constexpr Commands kOnlyExport{Command::checkpoint_export_hf};
 inline constexpr Commands kOnlyImport{Command::checkpoint_import_hf};
 inline constexpr Commands kEveryCommand =

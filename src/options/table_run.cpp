@@ -210,6 +210,18 @@ std::vector<Row> plan_rows() {
     };
 }
 
+std::vector<Row> preflight_rows() {
+    return {
+        {.name = "expect",
+         .placeholder = "FILE",
+         .field = &Values::expect,
+         .help =
+             "lines `name = number` that measured figures are held against (docs/preflight.md has the names)",
+         .content = Content::path},
+        {.name = "json", .field = &Values::json, .help = "the report as one JSON object instead of tables"},
+    };
+}
+
 std::vector<Row> general_rows() {
     return {
         {.name = "config",
@@ -228,6 +240,7 @@ void add_run_rows(std::vector<Row>& rows) {
     append(rows, Group::machine, kEveryRun, machine_rows());
     append(rows, Group::generation, kOnlyGenerate, generation_rows());
     append(rows, Group::plan, kOnlyPlan, plan_rows());
+    append(rows, Group::preflight, kOnlyPreflight, preflight_rows());
     append(rows, Group::general, kEveryCommand, general_rows());
 }
 

@@ -21,6 +21,31 @@ int channel(Direction direction, int chunk) {
     return 2 * chunk + (direction == Direction::backward ? 1 : 0);
 }
 
+// Puts the questions to a gate: each micro-batch once, when an instruction first touches it.
+class Entrance {
+  public:
+    explicit Entrance(StepGate* gate) : gate_(gate) {}
+    // Whether the instruction is to be executed.
+    bool lets_in(const Instruction& instruction) {
+        while (gate_ != nullptr && !closed_ && entered_ <= instruction.micro_batch) {
+            closed_ = !gate_->enters(entered_);
+            if (!closed_)
+                ++entered_;
+        }
+        return !closed_ || (instruction.micro_batch < entered_ && instruction.op != Op::reduce_gradients);
+    }
+    StepEnd end() const {
+        if (gate_ != nullptr)
+            gate_->finish();
+        return closed_ ? StepEnd::abandoned : StepEnd::whole;
+    }
+
+  private:
+    StepGate* gate_;
+    std::int64_t entered_ = 0;
+    bool closed_ = false;
+};
+
 // The most micro-batches of a chunk whose input gradient is done and whose weight gradient is not.
 int most_delayed(std::span<const Instruction> instructions, int chunk) {
     int delayed = 0, most = 0;
@@ -118,10 +143,11 @@ void Executor::bind(const memory::Arena& arena, const model::Parameters& paramet
     }
 }
 
-void Executor::train(BatchSource& batches, std::int64_t micro_batches, const model::StepContext& step) {
+StepEnd Executor::train(BatchSource& batches, std::int64_t micro_batches, const model::StepContext& step,
+                        StepGate* gate) {
     const auto script = std::ranges::find(scripts_, micro_batches, &Script::micro_batches);
     TRIREME_ASSERT(script != scripts_.end(), "no step of ", micro_batches, " micro-batches was planned");
-    run(*script, model::Mode::train, batches, step);
+    return run(*script, model::Mode::train, batches, step, gate);
 }
 
 void Executor::forward_only(BatchSource& batches, std::int64_t micro_batches, model::Mode mode,
@@ -129,7 +155,7 @@ void Executor::forward_only(BatchSource& batches, std::int64_t micro_batches, mo
     const topology::Schedule forward = topology::make_forward_schedule(
         schedule_.stages, static_cast<int>(micro_batches), static_cast<int>(chunks_.size()));
     run({micro_batches, forward.ranks[static_cast<std::size_t>(stage_.at.pipeline)]}, mode, batches,
-        {.hooks = &hooks});
+        {.hooks = &hooks}, nullptr);
 }
 
 void Executor::count_gradients(const Script& script) {
@@ -142,13 +168,15 @@ void Executor::count_gradients(const Script& script) {
     }
 }
 
-void Executor::run(const Script& script, model::Mode mode, BatchSource& batches,
-                   const model::StepContext& step) {
+StepEnd Executor::run(const Script& script, model::Mode mode, BatchSource& batches,
+                   const model::StepContext& step, StepGate* gate) {
     count_gradients(script);
     for (Chunk& chunk : chunks_)
         chunk.piece.begin(step);
+    Entrance entrance(gate);
     for (const Instruction& instruction : script.instructions)
-        execute(instruction, mode, batches, *step.hooks);
+        if (entrance.lets_in(instruction))
+            execute(instruction, mode, batches, *step.hooks);
     const comm::PhaseScope phase("last sends of the pipeline");
     for (Chunk& chunk : chunks_) {
         for (comm::Request& send : chunk.output_sends)
@@ -156,6 +184,7 @@ void Executor::run(const Script& script, model::Mode mode, BatchSource& batches,
         for (comm::Request& send : chunk.gradient_sends)
             pipeline_->wait(send);
     }
+    return entrance.end();
 }
 
 Executor::Chunk& Executor::chunk(const Instruction& instruction) {

@@ -143,22 +143,29 @@ std::string Engine::tune(const std::string& known) {
     return choices;
 }
 
-StepReport Engine::train_step(pipeline::BatchSource& batches, const StepSetup& step) {
+StepReport Engine::train_step(pipeline::BatchSource& batches, const StepSetup& step,
+                              pipeline::StepGate* gate) {
     Impl& in = *impl_;
     const double tokens =
         static_cast<double>(step.global_batch) * static_cast<double>(in.setup.model.sequence);
     in.optimizer->begin();
-    in.executor.train(batches, in.setup.micro_batches(step.global_batch),
-                      {.hooks = &*in.optimizer, .loss_gradient = step.loss_scale / tokens});
+    const pipeline::StepEnd end =
+        in.executor.train(batches, in.setup.micro_batches(step.global_batch),
+                          {.hooks = &*in.optimizer, .loss_gradient = step.loss_scale / tokens}, gate);
+    if (end == pipeline::StepEnd::abandoned)
+        return {.abandoned = true};
     const optimizer::StepResult result = in.optimizer->step(step.rates, 1 / step.loss_scale);
     const comm::PhaseScope phase("loss reduction");
     return {in.total_loss() / tokens, result.gradient_norm, result.updated};
 }
 
-StepReport Engine::train_step(pipeline::BatchSource& batches, double learning_rate) {
+StepReport Engine::train_step(pipeline::BatchSource& batches, double learning_rate,
+                              pipeline::StepGate* gate) {
     const EngineSetup& setup = impl_->setup;
-    return train_step(batches, {.rates = {learning_rate, setup.optimizer.weight_decay},
-                                .global_batch = setup.global_batch});
+    return train_step(batches,
+                      {.rates = {learning_rate, setup.optimizer.weight_decay},
+                       .global_batch = setup.global_batch},
+                      gate);
 }
 
 double Engine::evaluate(pipeline::BatchSource& batches, std::int64_t micro_batches) {

@@ -9,15 +9,19 @@
 
 namespace trireme::train {
 
-double mean_loss(Engine& engine, const data::Dataset& dataset, data::Split split, std::int64_t first_sample,
-                 const options::Resolved& options) {
+std::optional<double> mean_loss(Engine& engine, const data::Dataset& dataset, data::Split split,
+                                std::int64_t first_sample, const options::Resolved& options,
+                                const LeavesEvaluation& leaves) {
     const comm::PhaseScope phase("evaluation");
     DatasetBatches batches(dataset, split, engine, first_sample, static_cast<int>(options.data.num_workers));
     std::optional<ProgressLine> progress;
     if (engine.groups().world->rank() == 0)
         progress.emplace();
     double sum = 0;
+    const auto count = static_cast<double>(options.evaluation.eval_iters);
     for (std::int64_t i = 0; i < options.evaluation.eval_iters; ++i) {
+        if (leaves && leaves(1 - static_cast<double>(i) / count))
+            return std::nullopt;
         if (progress)
             progress->update([&] {
                 return concat("evaluating ", data::name_of(split), ": ", i, " of ",
@@ -26,7 +30,7 @@ double mean_loss(Engine& engine, const data::Dataset& dataset, data::Split split
         sum += engine.evaluate(batches, options.batch.num_microbatches);
         batches.advance(options.batch.global_batch_size);
     }
-    return sum / static_cast<double>(options.evaluation.eval_iters);
+    return sum / count;
 }
 
 } // namespace trireme::train

@@ -48,6 +48,29 @@ std::string parameter_lines(Engine& engine) {
     return plan::parameters_row(setup, most[0], most[1]);
 }
 
+// Tensor-parallel ranks exchange whole activations four times a layer: that wants to stay inside a node.
+std::string spanning_line(const topology::Grid& grid, const std::vector<std::string>& hosts) {
+    int spanning = 0, first = -1;
+    for (int rank = 0; rank < grid.ranks(); ++rank) {
+        if (grid.coordinates(rank).tensor != 0)
+            continue;
+        std::set<std::string> its;
+        for (const int member : grid.tensor_group(rank))
+            its.insert(hosts[static_cast<std::size_t>(member)]);
+        if (its.size() > 1) {
+            first = first < 0 ? rank : first;
+            ++spanning;
+        }
+    }
+    if (spanning == 0)
+        return "";
+    return row("warning",
+               concat(spanning, spanning == 1 ? " tensor group spans" : " tensor groups span",
+                      " nodes (that of rank ", first, " for one): each layer's sums cross the network; try: ",
+                      "--tensor-model-parallel-size of at most the ranks of a node, and ranks by node ",
+                      "(--distribution=block, mpirun --map-by slot)"));
+}
+
 std::string layout_lines(const Engine& engine, comm::Runtime& runtime, const backend::Backend& backend) {
     const topology::Grid& grid = engine.groups().grid;
     const std::size_t nodes = std::set<std::string>(runtime.hosts().begin(), runtime.hosts().end()).size();
@@ -65,7 +88,8 @@ std::string layout_lines(const Engine& engine, comm::Runtime& runtime, const bac
             line += concat(line.back() == ':' ? " " : ", ", "stage ", stage, " = ", rank_ranges(ranks));
         text += row("", line);
     }
-    return text + row("", concat("each rank: ", backend.description()));
+    return text + row("", concat("each rank: ", backend.description())) +
+           spanning_line(grid, runtime.hosts());
 }
 
 std::string memory_line(const Engine& engine) {

@@ -168,7 +168,7 @@ int evaluate(const options::Resolved& options, comm::Runtime& runtime) {
     for (const data::Split split : {data::Split::valid, data::Split::test}) {
         if (!dataset->has(split))
             continue;
-        const double loss = mean_loss(*loaded.engine, *dataset, split, 0, options);
+        const double loss = *mean_loss(*loaded.engine, *dataset, split, 0, options);
         if (runtime.rank() == 0)
             std::cout << format_evaluation(data::name_of(split), path.filename().string(), loss) << std::endl;
     }

@@ -2,6 +2,7 @@
 // interval.
 #include "trireme/train/pretrain.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <ctime>
@@ -17,6 +18,7 @@
 #include "replicas.hpp"
 #include "saver.hpp"
 #include "selection.hpp"
+#include "stop.hpp"
 #include "trireme/catalogue/catalogue.hpp"
 #include "trireme/checkpoint/checkpoint.hpp"
 #include "trireme/comm/phase.hpp"
@@ -25,8 +27,6 @@
 
 namespace trireme::train {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) {
     return std::chrono::duration<double>(Clock::now() - start).count();
@@ -43,9 +43,17 @@ std::string time_now() {
 
 class Training {
   public:
-    Training(const options::Resolved& options, comm::Runtime& runtime)
-        : options_(options), runtime_(runtime), world_(runtime.world()), rates_(rate_schedule(options)),
+    Training(const options::Resolved& options, comm::Runtime& runtime, const Launch& launch)
+        : options_(options), runtime_(runtime), world_(runtime.world()), record_(*launch.record),
+          requests_(options.exit, runtime, launch.job, launch.start), rates_(rate_schedule(options)),
           loss_scale_(loss_scale(options)) {
+        if (!options.checkpoint.save.empty())
+            saver_.emplace(options, runtime);
+        record_.own(); // the directory is this run's now
+        comm::agree(world_, [&] {
+            if (first_rank())
+                record_.clear();
+        });
         std::unique_ptr<data::Tokenizer> tokenizer;
         comm::agree(world_, [&] {
             tokenizer = make_tokenizer(options);
@@ -59,8 +67,6 @@ class Training {
             for (const data::Split split : wanted_parts(options, *dataset_))
                 static_cast<void>(dataset_->info(split));
         });
-        if (!options.checkpoint.save.empty())
-            saver_.emplace(options, runtime);
         find_checkpoint();
         comm::agree(world_, [&] { backend_ = make_backend(options, runtime); });
         make_engine();
@@ -76,35 +82,42 @@ class Training {
         const std::int64_t last = options_.training.train_iters;
         DatasetBatches batches(*dataset_, data::Split::train, *engine_, state_.consumed_samples, workers());
         open_metrics();
+        record_.reached(state_.iteration);
+        std::optional<CutShort> gate;
+        if (requests_.active())
+            gate.emplace(world_, engine_->groups().grid.pipeline, requests_);
+        stop_ = requests_.decide({}); // what came during the start
         interval_start_ = Clock::now();
-        bool stopped = false;
-        for (std::int64_t iteration = state_.iteration + 1; iteration <= last && !stopped; ++iteration) {
+        bool at_interval = false;
+        for (std::int64_t iteration = state_.iteration + 1; iteration <= last && !stop_ && !at_interval;
+             ++iteration) {
             comm::set_iteration(iteration);
-            step(batches, iteration);
+            if (!step(batches, iteration, gate ? &*gate : nullptr))
+                break;
             if (saver_)
                 saver_->poll();
             if (const std::int64_t every = options_.training.check_replicas;
                 every > 0 && iteration % every == 0)
                 check_replicas(*engine_, *backend_, iteration);
-            if (evaluates() && dataset_->has(data::Split::valid) &&
-                iteration % options_.evaluation.eval_interval == 0)
+            if (evaluation_is_due(iteration))
                 evaluate_during_training(iteration);
             const std::int64_t save_interval = options_.checkpoint.save_interval;
             if (save_interval > 0 && iteration % save_interval == 0)
                 save(SaveKind::periodic);
+            if (iteration < last)
+                stop_ = requests_.decide(needs(iteration + 1));
             const std::int64_t exit_interval = options_.training.exit_interval;
-            stopped = exit_interval > 0 && iteration % exit_interval == 0;
+            at_interval = exit_interval > 0 && iteration % exit_interval == 0;
         }
         if (saver_)
             saver_->finish();
-        if (saver_ && options_.checkpoint.save_on_exit && !saver_->has_saved(state_.iteration))
+        const bool nothing_new = stop_ && !stepped_;
+        if (saver_ && options_.checkpoint.save_on_exit && !saver_->has_saved(state_.iteration) &&
+            !nothing_new)
             save(SaveKind::last);
-        if (stopped)
-            say(concat("stopped at iteration ", state_.iteration, ", a multiple of --exit-interval ",
-                       options_.training.exit_interval));
-        else
+        if (!stop_ && !at_interval)
             evaluate_at_the_end();
-        return 0;
+        return leave(at_interval);
     }
 
   private:
@@ -122,6 +135,52 @@ class Training {
         EngineSetup setup = engine_setup(options_, vocabulary_, Purpose::train);
         setup.seed = state_.seed;
         engine_.emplace(setup, comm::ProcessGroups(runtime_, setup.grid, *backend_), *backend_);
+    }
+
+    // Says and records why the run ends; the exit code.
+    int leave(bool at_interval) {
+        const int code = stop_ && saver_ ? static_cast<int>(ErrorCategory::interrupted) : 0;
+        std::string reason = at_interval ? "exit-interval" : "iterations";
+        if (stop_) {
+            reason = stop_.reason;
+            say(concat("stopped at iteration ", state_.iteration, " by ", stop_.text(), ": ",
+                       !saver_     ? "nothing is saved without --save"
+                       : !stepped_ ? "no step was made, nothing had to be saved"
+                       : saver_->has_saved(state_.iteration)
+                           ? concat("saved in ", options_.checkpoint.save)
+                           : "nothing was saved, by --no-save-on-exit",
+                       code != 0 ? concat("; exit code ", code, ": start it again with --load to go on")
+                                 : ""));
+        } else if (at_interval) {
+            say(concat("stopped at iteration ", state_.iteration, ", a multiple of --exit-interval ",
+                       options_.training.exit_interval));
+        }
+        comm::agree(world_, [&] {
+            if (first_rank())
+                record_.write(reason, code, stop_.signal != 0 ? signal_name(stop_.signal) : "");
+        });
+        return code;
+    }
+
+    bool evaluation_is_due(std::int64_t iteration) const {
+        return evaluates() && dataset_->has(data::Split::valid) &&
+               iteration % options_.evaluation.eval_interval == 0;
+    }
+
+    // Of iteration `next`, as far as it is known.
+    Needs needs(std::int64_t next) const {
+        return {step_seconds_ + (evaluation_is_due(next) ? evaluation_seconds_ : 0), expected_save_seconds()};
+    }
+
+    double expected_save_seconds() const {
+        if (save_seconds_ > 0 || options_.checkpoint.save.empty())
+            return save_seconds_;
+        // Not measured yet: as if a node wrote 500 MB/s. Data ranks that hold the same are counted twice: to
+        // the safe side.
+        const memory::Plan& plan = engine_->plan();
+        const std::int64_t bytes =
+            plan.bytes(memory::Category::weights) + plan.bytes(memory::Category::optimizer);
+        return static_cast<double>(bytes * runtime_.ranks_on_node()) / 500e6;
     }
 
     // Chooses what to load and takes the state from it; the data is loaded, and checked, when the engine is
@@ -255,7 +314,10 @@ class Training {
             std::cout << line << "\n";
         for (const std::string& note : options_.notes)
             std::cout << "note      " << note << "\n";
-        std::cout << engine << data << saving << std::flush;
+        std::cout << engine << data << saving;
+        if (const std::string limits = requests_.limits(); !limits.empty())
+            std::cout << "stops     " << limits << "\n";
+        std::cout << std::flush;
     }
 
     void open_metrics() {
@@ -266,11 +328,23 @@ class Training {
         });
     }
 
-    void step(DatasetBatches& batches, std::int64_t iteration) {
+    // False: the step was left because time ran out; nothing of it counts.
+    bool step(DatasetBatches& batches, std::int64_t iteration, CutShort* gate) {
         const StepSetup setup{.rates = rates_.at(state_.scheduled_samples),
                               .loss_scale = loss_scale_.value(),
                               .global_batch = options_.batch.schedule.at(state_.consumed_samples)};
-        const StepReport report = engine_->train_step(batches, setup);
+        const Clock::time_point start = Clock::now();
+        if (gate != nullptr)
+            gate->begin({step_seconds_, expected_save_seconds()});
+        const StepReport report = engine_->train_step(batches, setup, gate);
+        if (report.abandoned) {
+            stop_for_time();
+            say(concat("iteration ", iteration, " is left before its end: the time left is needed to save"));
+            return false;
+        }
+        stepped_ = true;
+        record_.reached(iteration);
+        step_seconds_ = std::max(seconds_since(start), 0.9 * step_seconds_);
         batches.advance(setup.global_batch);
         state_.iteration = iteration;
         state_.consumed_samples += setup.global_batch;
@@ -297,6 +371,7 @@ class Training {
             saver_->finish();
         if (stop)
             comm::agree(world_, [&] { throw_non_finite(report, setup, iteration); });
+        return true;
     }
 
     void throw_non_finite(const StepReport& report, const StepSetup& setup, std::int64_t iteration) const {
@@ -344,28 +419,54 @@ class Training {
         interval_start_ = Clock::now();
     }
 
-    double evaluate(data::Split split, std::int64_t first_sample) {
-        return mean_loss(*engine_, *dataset_, split, first_sample, options_);
+    // Evaluates and reports; false, saying so, if there is no time left for it.
+    bool evaluate(data::Split split, std::int64_t first_sample, const std::string& where) {
+        const Clock::time_point start = Clock::now();
+        LeavesEvaluation leaves;
+        if (requests_.active())
+            leaves = [&](double rest) {
+                return requests_.any_hurried({rest * evaluation_seconds_, expected_save_seconds()});
+            };
+        const std::string what = split == data::Split::test ? "test" : "validation";
+        const std::optional<double> loss =
+            mean_loss(*engine_, *dataset_, split, first_sample, options_, leaves);
+        if (loss) {
+            evaluation_seconds_ = std::max(seconds_since(start), 0.9 * evaluation_seconds_);
+            report_evaluation(what, where, *loss);
+        } else {
+            say(concat(" ", what, " at ", where, " is left out: the time left is needed to save"));
+        }
+        interval_start_ += Clock::now() - start; // not part of the time of an iteration
+        return loss.has_value();
     }
 
     // The validation samples of evaluation k follow those of evaluation k - 1, so a resumed run sees the
     // same.
     void evaluate_during_training(std::int64_t iteration) {
-        const Clock::time_point start = Clock::now();
         const std::int64_t before = iteration / options_.evaluation.eval_interval - 1;
-        const double loss = evaluate(data::Split::valid, before * options_.evaluation.eval_iters *
-                                                             options_.batch.global_batch_size);
-        report_evaluation("validation", concat("iteration ", iteration), loss);
-        interval_start_ += Clock::now() - start; // not part of the time of an iteration
+        evaluate(data::Split::valid,
+                 before * options_.evaluation.eval_iters * options_.batch.global_batch_size,
+                 concat("iteration ", iteration));
     }
 
+    // Left out for want of time, it is for the next attempt to make up for.
     void evaluate_at_the_end() {
         if (!evaluates())
             return;
+        const std::string where = "the end of training";
+        bool whole = true;
         if (dataset_->has(data::Split::valid) && state_.iteration % options_.evaluation.eval_interval != 0)
-            report_evaluation("validation", "the end of training", evaluate(data::Split::valid, 0));
-        if (dataset_->has(data::Split::test))
-            report_evaluation("test", "the end of training", evaluate(data::Split::test, 0));
+            whole = evaluate(data::Split::valid, 0, where);
+        if (whole && dataset_->has(data::Split::test))
+            whole = evaluate(data::Split::test, 0, where);
+        if (!whole)
+            stop_for_time();
+    }
+
+    void stop_for_time() {
+        stop_ = requests_.decide({});
+        if (!stop_)
+            stop_.reason = "time-limit"; // moved a moment ago: too late
     }
 
     void report_evaluation(const std::string& what, const std::string& where, double loss) {
@@ -396,12 +497,16 @@ class Training {
         state.options = options::to_config(options_.values, options_.sources);
         state.layout = engine_->groups().grid.text();
         saver_->save(state, saved_model(), kind);
+        save_seconds_ = std::max(save_seconds_, seconds_since(start));
         interval_start_ += Clock::now() - start;
     }
 
     const options::Resolved& options_;
     comm::Runtime& runtime_;
     comm::HostGroup& world_;
+    ExitRecord& record_;
+    StopRequests requests_;
+    Stop stop_;
     optimizer::RateSchedule rates_;
     optimizer::LossScale loss_scale_;
     std::vector<std::string> changed_rates_; // on resuming
@@ -417,6 +522,10 @@ class Training {
     checkpoint::State state_;
     std::optional<MetricsFile> metrics_; // on rank 0, with --save
 
+    // Measured in this run; 0: not yet.
+    double step_seconds_ = 0, evaluation_seconds_ = 0, save_seconds_ = 0;
+    bool stepped_ = false;
+
     // Since the last log line.
     Clock::time_point interval_start_;
     std::int64_t interval_steps_ = 0, interval_samples_ = 0, good_steps_ = 0, bad_steps_ = 0;
@@ -426,8 +535,8 @@ class Training {
 
 } // namespace
 
-int pretrain(const options::Resolved& options, comm::Runtime& runtime) {
-    return Training(options, runtime).run();
+int pretrain(const options::Resolved& options, comm::Runtime& runtime, const Launch& launch) {
+    return Training(options, runtime, launch).run();
 }
 
 } // namespace trireme::train

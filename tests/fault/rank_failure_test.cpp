@@ -49,6 +49,19 @@ void do_fault(const std::string& fault, Runtime& runtime) {
     } else if (fault == "kill") {
         if (rank == 1)
             raise(SIGKILL);
+    } else if (fault == "kill, with a handler") { // the launcher sends TERM to the others
+        std::signal(SIGTERM, [](int) { note_end_signal(); });
+        runtime.world().barrier();
+        set_iteration(7);
+        const PhaseScope phase("backward", 5);
+        if (rank == 1)
+            raise(SIGKILL);
+        runtime.world().barrier();
+    } else if (fault == "TERM to all") { // who all live
+        std::signal(SIGTERM, [](int) { note_end_signal(); });
+        runtime.world().barrier();
+        raise(SIGTERM);
+        std::this_thread::sleep_for(std::chrono::milliseconds(1500));
     } else if (fault == "agree one") {
         agree(runtime.world(), [&] {
             if (rank == 2)
@@ -193,6 +206,26 @@ TEST(RankFailure, AKilledRankEndsAll) {
     EXPECT_NE(job.exit_code, 0) << job.output;
     EXPECT_NE(job.exit_code, 124) << job.output; // the time-out
     EXPECT_LT(job.seconds, kStartSeconds + 5);
+}
+
+TEST(RankFailure, AskedToEndWhileARankIsGoneTheOthersSayWhatTheyDid) {
+    const Outcome job = run_job("kill, with a handler");
+    EXPECT_NE(job.exit_code, 0) << job.output;
+    EXPECT_NE(job.exit_code, 124) << job.output;
+    EXPECT_EQ(count(job.output, "trireme: error:"), 1) << job.output;
+    EXPECT_EQ(count(job.output, "the job is being ended, and rank 1 ("), 1) << job.output;
+    EXPECT_EQ(count(job.output,
+                    "ranks 0, 2, 3 were in phase 'backward 5', iteration 7, waiting in barrier of the "
+                    "world group"),
+              1)
+        << job.output;
+    EXPECT_LT(job.seconds, kStartSeconds + 5);
+}
+
+TEST(RankFailure, AskedToEndWhileAllLiveNothingIsSaid) {
+    const Outcome job = run_job("TERM to all");
+    EXPECT_EQ(job.exit_code, 0) << job.output;
+    EXPECT_EQ(job.output, "");
 }
 
 TEST(RankFailure, AgreedErrorsLeaveInOrder) {

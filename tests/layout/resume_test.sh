@@ -25,7 +25,7 @@ resumes() {
     check_same_bits "$name: the same validation losses" "$(evaluations "$s/$name.resumed/metrics.jsonl" validation)" \
         "$(evaluations "$s/$name/metrics.jsonl" validation)" 2
     check_equal "$name: one metrics.jsonl goes on" "$(ls "$s/$name.resumed")" \
-        "$(printf 'iter_0000010\niter_0000020\nlatest_checkpointed_iteration.txt\nmetrics.jsonl')"
+        "$(printf 'iter_0000010\niter_0000020\nlast_exit\nlatest_checkpointed_iteration.txt\nmetrics.jsonl')"
 }
 # resumes_as NAME FROM RANKS ARGUMENTS...: the checkpoint of FROM at step 10 on another layout, against FROM's own run.
 resumes_as() {

@@ -15,6 +15,23 @@
 
 namespace trireme::comm {
 
+enum class Ballot : std::uint8_t { no, yes };
+
+// Votes taken in passing: each rank votes in round after round and learns, `lag` rounds later, whether any
+// rank said yes, so that ranks which are a few rounds apart do not wait for each other.
+//
+//     lag 2, rank 1 says yes in round 3: on every rank the calls for rounds 0 to 4 return false, that for 5
+//     true
+class RollingVote {
+  public:
+    virtual ~RollingVote() = default;
+    // The next round, from 0 on. True: there was a yes; this round is not taken any more. Collective over the
+    // group in the sense that every rank must vote until it gets true or calls finish() after the same round.
+    virtual bool vote(Ballot ballot) = 0;
+    // Waits for the rounds whose outcome nobody asked for; then it starts anew with round 0.
+    virtual void finish() = 0;
+};
+
 class HostGroup {
   public:
     virtual ~HostGroup() = default;
@@ -27,6 +44,8 @@ class HostGroup {
     virtual std::string broadcast(const std::string& bytes, int root) = 0;
     // Element by element, in rank order.
     virtual void all_reduce(std::span<double> values, ReduceOp op) = 0;
+    // lag >= 1. Collective over the group, which must outlive it.
+    virtual std::unique_ptr<RollingVote> make_vote(int lag) = 0;
 };
 
 // One rank alone, without MPI.

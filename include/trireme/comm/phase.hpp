@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -41,15 +42,23 @@ class WaitScope {
 // A copy of `name` that is never freed (the same one for equal names), for WaitScope.
 const char* lasting_name(const std::string& name);
 
+// For signal handlers: a signal that asks this process to end has come. Safe there: one atomic store.
+void note_end_signal();
+
 // A thread that answers its peers' questions about this rank's phase and, when this rank has waited in one
 // communication for longer than `timeout_seconds`, asks all ranks for theirs, prints once which rank is
 // behind, on which host and in which phase (or that it does not answer), and ends the job with exit code 5.
+//
+// After note_end_signal() it asks all ranks whether they live. If one does not answer, a launcher is ending
+// the job after a failure: the lowest rank that lives prints one message with the phases, and all leave with
+// exit code 5, before anything collective is begun that could not end.
 //
 // Collective over the world to make. Its end waits for all ranks (still watched), unless an exception is on
 // its way.
 class Watchdog {
   public:
-    Watchdog(Runtime& runtime, double timeout_seconds);
+    // on_end: told, on the rank that prints, before the job is ended; from the watchdog's thread.
+    Watchdog(Runtime& runtime, double timeout_seconds, std::function<void(const Error&)> on_end = {});
     ~Watchdog();
     Watchdog(const Watchdog&) = delete;
     Watchdog& operator=(const Watchdog&) = delete;

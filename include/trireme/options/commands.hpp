@@ -15,6 +15,7 @@ enum class Command : std::uint8_t {
     evaluate,
     generate,
     plan,
+    preflight,
     checkpoint_inspect,
     checkpoint_diff,
     checkpoint_verify,

@@ -40,6 +40,7 @@ struct Environment {
     std::int64_t ranks_on_node = 1;
     std::int64_t cores_on_node = 1;
     DeviceSupport devices = DeviceSupport::cpu_only;
+    bool under_slurm = false; // in a job
 };
 
 // No optionals: 0 or "" where "none" is a possible outcome, as said beside the field.
@@ -103,6 +104,11 @@ struct Resolved {
         bool check_for_nan = true;
         std::int64_t check_replicas = 0; // every so many iterations; 0: never
     } training;
+
+    struct Exit {
+        std::vector<std::string> signals; // to save and exit on: SIGUSR1 ...; empty: none is heeded
+        double duration_minutes = 0;      // 0: no limit
+    } exit;
 
     struct Optimizer {
         double lr = 0;

@@ -73,6 +73,10 @@ struct Values {
     std::optional<std::int64_t> train_iters;
     std::optional<std::int64_t> train_samples;
     std::optional<std::int64_t> exit_interval;
+    std::optional<double> exit_duration_in_mins;
+    bool exit_signal_handler = false;
+    bool no_exit_signal_handler = false;
+    std::optional<std::string> exit_signal;
     std::int64_t seed = 0;
     bool no_check_for_nan_in_loss_and_grad = false;
     std::optional<std::int64_t> check_replicas;
@@ -161,6 +165,9 @@ struct Values {
     std::optional<std::string> draw;
     std::optional<std::int64_t> search;
     std::optional<std::int64_t> search_max_tensor_parallel;
+    // Preflight
+    std::optional<std::string> expect;
+    bool json = false;
 
     // Generation
     std::optional<std::string> prompt;

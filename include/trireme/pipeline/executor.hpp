@@ -34,6 +34,19 @@ class BatchSource {
 // Layers, embedding and head of one piece; slots are the executor's to fill in.
 model::PieceSetup piece_of(const topology::Placement& placement, int stage, int chunk);
 
+// Decides, as a step comes to each of its micro-batches, whether it is worth going on.
+class StepGate {
+  public:
+    virtual ~StepGate() = default;
+    // Asked once for each micro-batch, in order, before anything of it is done here. Every rank of the world
+    // must get the same answer for the same number. No: it and all later ones are left out, and so is the
+    // reduction.
+    virtual bool enters(std::int64_t micro_batch) = 0;
+    virtual void finish() = 0; // the step is over, whole or not
+};
+
+enum class StepEnd : std::uint8_t { whole, abandoned };
+
 class Executor {
   public:
     // other_micro_batches: counts besides schedule.micro_batches that steps may have (while the batch size is
@@ -46,7 +59,9 @@ class Executor {
               const model::Machinery& machinery, comm::Communicator& pipeline);
 
     // Forward and backward of all micro-batches of a step; gradients are added to the main gradients.
-    void train(BatchSource& batches, std::int64_t micro_batches, const model::StepContext& step);
+    // Abandoned by the gate, the gradients mean nothing and the hooks were not told.
+    StepEnd train(BatchSource& batches, std::int64_t micro_batches, const model::StepContext& step,
+                  StepGate* gate = nullptr);
     // Forward only, without dropout: evaluate leaves the loss sum in loss(), infer the logits in logits().
     void forward_only(BatchSource& batches, std::int64_t micro_batches, model::Mode mode,
                       model::StepHooks& hooks);
@@ -74,7 +89,8 @@ class Executor {
         std::int64_t micro_batches;
         std::vector<topology::Instruction> instructions;
     };
-    void run(const Script& script, model::Mode mode, BatchSource& batches, const model::StepContext& step);
+    StepEnd run(const Script& script, model::Mode mode, BatchSource& batches, const model::StepContext& step,
+                StepGate* gate);
     void execute(const topology::Instruction& instruction, model::Mode mode, BatchSource& batches,
                  model::StepHooks& hooks);
     void forward(const topology::Instruction& instruction, model::Mode mode, BatchSource& batches);

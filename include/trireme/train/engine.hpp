@@ -32,6 +32,7 @@ struct StepReport {
     double loss = 0;          // mean over the tokens of the global batch
     double gradient_norm = 0; // before clipping
     bool updated = false;     // not, if loss or gradients are not finite
+    bool abandoned = false;   // left by the gate: no weight has changed, and the numbers above mean nothing
 };
 
 class Engine {
@@ -52,9 +53,11 @@ class Engine {
     std::string tune(const std::string& known = {});
 
     // One optimizer step.
-    StepReport train_step(pipeline::BatchSource& batches, const StepSetup& step);
+    StepReport train_step(pipeline::BatchSource& batches, const StepSetup& step,
+                          pipeline::StepGate* gate = nullptr);
     // The same over the setup's global batch, with its weight decay.
-    StepReport train_step(pipeline::BatchSource& batches, double learning_rate);
+    StepReport train_step(pipeline::BatchSource& batches, double learning_rate,
+                          pipeline::StepGate* gate = nullptr);
     // Mean token loss over `micro_batches` micro-batches of each data rank.
     double evaluate(pipeline::BatchSource& batches, std::int64_t micro_batches);
     // Logits after position `position` of row 0 of one micro-batch, over the real vocabulary, on every rank.

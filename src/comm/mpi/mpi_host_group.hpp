@@ -15,6 +15,7 @@ class MpiHostGroup final : public HostGroup {
     std::vector<std::string> all_gather(const std::string& bytes) override;
     std::string broadcast(const std::string& bytes, int root) override;
     void all_reduce(std::span<double> values, ReduceOp op) override;
+    std::unique_ptr<RollingVote> make_vote(int lag) override;
 
     MPI_Comm comm() const { return comm_.get(); }
 

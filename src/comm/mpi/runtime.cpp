@@ -5,12 +5,15 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <dlfcn.h>
 #include <exception>
+#include <filesystem>
 #include <iostream>
 #include <thread>
 #include <unistd.h>
 
 #include "comm/mpi/runtime_impl.hpp"
+#include "trireme/base/command.hpp"
 
 namespace trireme::comm {
 
@@ -23,14 +26,50 @@ void set_environment() {
     setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
 }
 
-std::string find_starter() {
-    if (std::getenv("OMPI_COMM_WORLD_RANK") != nullptr)
-        return "mpirun";
-    if (std::getenv("SLURM_STEP_ID") != nullptr && std::getenv("SLURM_PROCID") != nullptr)
-        return "srun";
-    if (std::getenv("PMIX_RANK") != nullptr || std::getenv("PMI_RANK") != nullptr)
-        return "mpiexec";
-    return "alone";
+std::optional<std::string> variable(const std::string& name) {
+    const char* value = std::getenv(name.c_str());
+    return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+}
+
+// An Open MPI that can speak Slurm's PMI-1 or PMI-2 has plugins for it beside its library.
+bool has_slurm_pmi() {
+    Dl_info where{};
+    if (dladdr(reinterpret_cast<void*>(&MPI_Init_thread), &where) == 0 || where.dli_fname == nullptr)
+        return false;
+    std::error_code missing;
+    const std::filesystem::path library = std::filesystem::canonical(where.dli_fname, missing);
+    const std::filesystem::path folder = library.parent_path();
+    for (const std::filesystem::path& place :
+         {folder / "openmpi", folder / "openmpi3", folder / "openmpi" / "lib" / "openmpi3",
+          folder.parent_path() / "openmpi3"})
+        for (const char* plugin : {"mca_pmix_s1.so", "mca_pmix_s2.so"})
+            if (std::filesystem::exists(place / plugin, missing))
+                return true;
+    return false;
+}
+
+MpiLibrary own_library() {
+    char text[MPI_MAX_LIBRARY_VERSION_STRING] = {};
+    int length = 0;
+    check_mpi(MPI_Get_library_version(text, &length), "version of the library",
+              "world group"); // before MPI_Init, too
+    const std::string version(text, static_cast<std::size_t>(std::max(0, length)));
+    return {version.substr(0, version.find_first_of(",\n\t")), has_slurm_pmi()};
+}
+
+std::string ask_slurm() {
+    std::string words = output_of({"sh", "-c", "srun --mpi=list 2>&1"}, 5).value_or("");
+    std::string line;
+    for (const char c : words)
+        line += c == '\n' || c == '\t' ? ' ' : c;
+    const std::size_t colon = line.find(':');
+    if (colon != std::string::npos)
+        line.erase(0, colon + 1);
+    while (line.starts_with(' '))
+        line.erase(0, 1);
+    while (line.ends_with(' '))
+        line.pop_back();
+    return line;
 }
 
 std::string own_host() {
@@ -57,9 +96,17 @@ int start_mpi(int& argc, char**& argv) {
 } // namespace
 
 Runtime::Runtime(int& argc, char**& argv) {
-    std::string starter = find_starter(); // before MPI_Init, which may add variables
+    const Launch launch = read_launch(variable);
+    const MpiLibrary library = own_library();
+    // Asking takes a while, and one process prints.
+    const AskSlurm offers = [&] { return launch.rank.value_or(0) == 0 ? ask_slurm() : ""; };
+    if (const std::optional<Error> error = check_before_start(launch, library, offers))
+        throw *error;
     start_mpi(argc, argv);
-    impl_ = std::make_unique<Impl>(std::move(starter), own_host());
+    impl_ = std::make_unique<Impl>(launch.starter, own_host());
+    if (const std::optional<Error> error = check_after_start(launch, library, ranks(), offers))
+        throw *error;
+    impl_->say_differences(launch);
 }
 
 Runtime::Impl::Impl(std::string starter, std::string own_host)
@@ -71,6 +118,21 @@ Runtime::Impl::Impl(std::string starter, std::string own_host)
     const MpiComm node(of_node);
     local_rank = node.rank();
     ranks_on_node = node.size();
+    double first = local_rank == 0 ? 1 : 0;
+    world.all_reduce({&first, 1}, ReduceOp::sum);
+    nodes = static_cast<int>(first);
+}
+
+// The numbers of MPI count; others are said once, as they make logs hard to read.
+void Runtime::Impl::say_differences(const Launch& launch) {
+    const std::vector<std::string> all =
+        world.all_gather(differences(launch, world.rank(), local_rank, nodes));
+    for (std::size_t r = 0; r < all.size() && world.rank() == 0; ++r)
+        if (!all[r].empty()) {
+            std::cerr << "trireme: warning: MPI and Slurm number the ranks differently: " << all[r]
+                      << " (MPI's rank " << r << "); MPI's numbers count\n";
+            break;
+        }
 }
 
 // While an Error of this rank alone flies past, the others do not come to MPI_Finalize: leaving without it

@@ -5,12 +5,16 @@
 //     print, end the job or asked to report <---- "report" ----------------------------------------- no -->
 //     tell that rank; act if it does not
 //
+//     asked to end by a signal ----> ask all ----> all answered: they live, the main thread goes on
+//                                                  some do not: the lowest living rank prints, all leave
+//
 // It has a communicator of its own and polls it a few times a second; the main thread does nothing for it but
 // the few stores of the phase board.
 #include "trireme/comm/phase.hpp"
 
 #include <algorithm>
 #include <condition_variable>
+#include <csignal>
 #include <cstring>
 #include <deque>
 #include <exception>
@@ -28,9 +32,13 @@ namespace trireme::comm {
 
 namespace {
 
-constexpr std::chrono::milliseconds kPollInterval{150};
+constexpr std::chrono::milliseconds kPollInterval{150}, kHurriedInterval{20};
 constexpr double kAnswerSeconds = 2.0; // time to answer; ranks poll much more often
 constexpr double kHandOverSeconds = 5.0;
+// How long peers may take to answer once this process is asked to end. mpirun, which asks when a rank has
+// died, kills one second later (odls_base_sigkill_timeout); others leave more time. A peer of this host whose
+// process lives may be starved.
+constexpr double kAliveSecondsMpirun = 0.4, kAliveSeconds = 5.0;
 constexpr int kQuestionTag = 1, kAnswerTag = 2, kReportTag = 3;
 constexpr const char* kGroup = "watchdog's group";
 
@@ -70,9 +78,11 @@ RankState own_state(std::int64_t question) {
 } // namespace
 
 struct Watchdog::Impl {
-    Impl(Runtime& owner, MPI_Comm world, double limit)
-        : runtime(owner), comm(duplicate(world, kGroup)), timeout_seconds(limit),
-          exceptions(std::uncaught_exceptions()), states(static_cast<std::size_t>(owner.ranks())) {}
+    Impl(Runtime& owner, MPI_Comm world, double limit, std::function<void(const Error&)> told)
+        : runtime(owner), comm(duplicate(world, kGroup)), timeout_seconds(limit), on_end(std::move(told)),
+          exceptions(std::uncaught_exceptions()),
+          processes(owner.world().all_gather(std::to_string(getpid()))),
+          states(static_cast<std::size_t>(owner.ranks())) {}
 
     void run();
     void answer_messages();
@@ -80,23 +90,31 @@ struct Watchdog::Impl {
     void decide();
     bool all_answered() const;
     void report();
+    void check_alive();
+    bool may_be_starved() const;
+    [[noreturn]] void end_job(const Error& error);
     template <class Message>
     void post(const Message& message, int to, int tag);
     bool asking() const { return asked_ns != 0; }
     void forget() {
         asked_ns = handed_over_ns = 0;
+        for_signal = false;
         states.assign(states.size(), std::nullopt);
     }
 
     Runtime& runtime;
     MpiComm comm;
     double timeout_seconds;
+    std::function<void(const Error&)> on_end;
     int exceptions;
+    std::vector<std::string> processes; // the operating system's numbers, by rank
 
     // Of the thread.
     std::int64_t question = 0;       // the last one asked
     std::int64_t asked_ns = 0;       // 0: no question open
     std::int64_t handed_over_ns = 0; // when the reporter was told
+    bool for_signal = false;         // the open question is whether all live
+    std::int64_t signal_ns = 0;      // the last signal that was looked into
     std::vector<std::optional<RankState>> states;
     struct Outgoing {
         std::vector<std::byte> bytes;
@@ -190,9 +208,40 @@ void Watchdog::Impl::decide() {
 }
 
 void Watchdog::Impl::report() {
-    const Error error = judge(states, runtime.hosts(), timeout_seconds, seconds_since(asked_ns));
+    end_job(judge(states, runtime.hosts(), timeout_seconds, seconds_since(asked_ns)));
+}
+
+void Watchdog::Impl::end_job(const Error& error) {
+    if (on_end)
+        on_end(error);
     std::cerr << error.message() << std::flush;
     runtime.abort(error.exit_code());
+}
+
+// Whether all silent peers are processes of this host that are still there.
+bool Watchdog::Impl::may_be_starved() const {
+    for (std::size_t r = 0; r < states.size(); ++r)
+        if (!states[r] && static_cast<int>(r) != runtime.rank() &&
+            (runtime.hosts()[r] != runtime.host() || ::kill(std::stoi(processes[r]), 0) != 0))
+            return false;
+    return true;
+}
+
+void Watchdog::Impl::check_alive() {
+    if (all_answered())
+        return forget();
+    const double limit =
+        runtime.started_by() == "mpirun" && !may_be_starved() ? kAliveSecondsMpirun : kAliveSeconds;
+    if (seconds_since(asked_ns) <= limit)
+        return;
+    states[static_cast<std::size_t>(runtime.rank())] = own_state(question);
+    const Error error = judge_end(states, runtime.hosts(), seconds_since(asked_ns));
+    for (int r = 0; r < runtime.rank(); ++r)
+        if (states[static_cast<std::size_t>(r)]) { // it prints, and ends the others
+            std::this_thread::sleep_for(std::chrono::milliseconds(500));
+            runtime.abort(error.exit_code());
+        }
+    end_job(error);
 }
 
 void Watchdog::Impl::run() {
@@ -201,7 +250,15 @@ void Watchdog::Impl::run() {
         lock.unlock();
         answer_messages();
         const std::int64_t since = board().wait_since_ns.load(std::memory_order_acquire);
-        if (!asking() && since != 0 && seconds_since(since) > timeout_seconds)
+        const std::int64_t signalled = board().end_signal_ns.load(std::memory_order_acquire);
+        if (signalled != signal_ns) {
+            signal_ns = signalled;
+            ask();
+            for_signal = true;
+        }
+        if (for_signal)
+            check_alive();
+        else if (!asking() && since != 0 && seconds_since(since) > timeout_seconds)
             ask();
         else if (asking() && handed_over_ns == 0 &&
                  (all_answered() || seconds_since(asked_ns) > kAnswerSeconds))
@@ -213,12 +270,13 @@ void Watchdog::Impl::run() {
             forget();
         }
         lock.lock();
-        wake.wait_for(lock, kPollInterval, [&] { return stopping; });
+        wake.wait_for(lock, for_signal ? kHurriedInterval : kPollInterval, [&] { return stopping; });
     }
 }
 
-Watchdog::Watchdog(Runtime& runtime, double timeout_seconds)
-    : impl_(std::make_unique<Impl>(runtime, runtime.impl_->world.comm(), timeout_seconds)) {
+Watchdog::Watchdog(Runtime& runtime, double timeout_seconds, std::function<void(const Error&)> on_end)
+    : impl_(
+          std::make_unique<Impl>(runtime, runtime.impl_->world.comm(), timeout_seconds, std::move(on_end))) {
     TRIREME_ASSERT(timeout_seconds > 0, "a watchdog with a limit of ", timeout_seconds, " s");
     board().progress_ns.store(monotonic_ns(), std::memory_order_release);
     impl_->thread = std::thread([impl = impl_.get()] {

@@ -5,6 +5,27 @@ namespace trireme::comm {
 
 namespace {
 
+class SelfVote final : public RollingVote {
+  public:
+    explicit SelfVote(int lag) : lag_(lag) {}
+    bool vote(Ballot ballot) override {
+        if (first_yes_ >= 0 && round_ >= first_yes_ + lag_)
+            return true;
+        if (ballot == Ballot::yes && first_yes_ < 0)
+            first_yes_ = round_;
+        ++round_;
+        return false;
+    }
+    void finish() override {
+        round_ = 0;
+        first_yes_ = -1;
+    }
+
+  private:
+    int lag_;
+    std::int64_t round_ = 0, first_yes_ = -1;
+};
+
 class SelfHostGroup final : public HostGroup {
   public:
     explicit SelfHostGroup(int world_rank) : world_ranks_{world_rank} {}
@@ -18,6 +39,7 @@ class SelfHostGroup final : public HostGroup {
         return bytes;
     }
     void all_reduce(std::span<double>, ReduceOp) override {}
+    std::unique_ptr<RollingVote> make_vote(int lag) override { return std::make_unique<SelfVote>(lag); }
 
   private:
     std::vector<int> world_ranks_;

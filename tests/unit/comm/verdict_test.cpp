@@ -60,6 +60,19 @@ TEST(Verdict, RanksThatWaitForOneAnother) {
               "all 2 ranks wait for one another; 2 ranks wait in send of the data group");
 }
 
+TEST(Verdict, AskedToEndWithARankGone) {
+    const Error error =
+        judge_end(std::vector<std::optional<RankState>>{waiting("all-reduce", 1), std::nullopt,
+                                                        waiting("all-reduce", 2), working("save", 3)},
+                  {"node1", "node1", "node2", "node2"}, 1);
+    EXPECT_EQ(error.exit_code(), 5);
+    EXPECT_STREQ(error.what(),
+                 "the job is being ended, and rank 1 (node1) does not answer (asked 1.0 s ago)");
+    EXPECT_EQ(error.details()[0],
+              "ranks 0, 2 were in phase 'reduce', iteration 12, waiting in all-reduce of the data group");
+    EXPECT_EQ(error.details()[1], "rank 3 was in phase 'save', iteration 12");
+}
+
 TEST(RankList, JoinsRunsAndStaysShort) {
     EXPECT_EQ(rank_list({3}), "rank 3");
     EXPECT_EQ(rank_list({0, 1, 2, 5, 7, 8}), "ranks 0-2, 5, 7, 8");

@@ -270,5 +270,32 @@ TEST(OptionRules, EachTokenizerNeedsItsOwnFiles) {
               std::string::npos);
 }
 
+TEST(OptionRules, StopsThatSave) {
+    const auto resolved = [](std::string_view more, bool under_slurm) {
+        return resolve(parse_line(minimal(more)), {.ranks = 1, .under_slurm = under_slurm});
+    };
+    using Signals = std::vector<std::string>;
+    EXPECT_EQ(resolved("--save dir", false).exit.signals, Signals{});
+    EXPECT_EQ(resolved("--save dir", true).exit.signals, (Signals{"SIGUSR1", "SIGTERM"}));
+    EXPECT_EQ(resolved("--save dir --no-exit-signal-handler", true).exit.signals, Signals{});
+    EXPECT_EQ(resolved("", true).exit.signals, Signals{}) << "there is no place to save to";
+    EXPECT_EQ(resolved("--save dir --exit-signal-handler", false).exit.signals,
+              (Signals{"SIGUSR1", "SIGTERM"}));
+    EXPECT_EQ(resolved("--save dir --exit-signal SIGUSR2", true).exit.signals, Signals{"SIGUSR2"});
+    EXPECT_EQ(resolved("--exit-duration-in-mins 1.5", false).exit.duration_minutes, 1.5);
+    EXPECT_EQ(message_of(minimal("--exit-signal-handler")),
+              "trireme: error: --exit-signal-handler does nothing without --save\n"
+              "  --exit-signal-handler (command line)\n"
+              "  try: give --save, or leave out --exit-signal-handler\n");
+    EXPECT_EQ(message_of(minimal("--save dir --exit-signal SIGINT")),
+              "trireme: error: --exit-signal does nothing without --exit-signal-handler\n"
+              "  --exit-signal SIGINT (command line)\n"
+              "  try: give --exit-signal-handler, or leave out --exit-signal\n");
+    EXPECT_EQ(message_of(minimal("--save dir --exit-signal-handler --no-exit-signal-handler")),
+              "trireme: error: the signal handler is asked for and switched off\n"
+              "  --exit-signal-handler (command line), --no-exit-signal-handler (command line)\n"
+              "  try: leave out one of the two\n");
+}
+
 } // namespace
 } // namespace trireme::options
