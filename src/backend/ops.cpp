@@ -60,9 +60,6 @@ class Check {
     std::size_t count_ = 0;
 };
 
-bool is_float(DType type) {
-    return type == DType::f32 || type == DType::f64 || is_narrow(type);
-}
 std::int64_t columns(const Tensor& tensor) {
     return tensor.shape().rank() == 0 ? 1 : tensor.shape()[tensor.shape().rank() - 1];
 }
