@@ -14,6 +14,7 @@
 #include "commands.hpp"
 #include "trireme/base/error.hpp"
 #include "trireme/base/file.hpp"
+#include "trireme/base/json.hpp"
 #include "trireme/base/output_file.hpp"
 #include "trireme/base/sizes.hpp"
 #include "trireme/data/text_source.hpp"
@@ -66,23 +67,6 @@ std::vector<fs::path> mixed(const std::vector<fs::path>& files) {
 bool is_text(const std::string& content) {
     return content.find('\0') == std::string::npos && simdjson::validate_utf8(content) &&
            content.find_first_not_of(" \t\r\n") != std::string::npos;
-}
-
-void append_json_string(std::string& out, std::string_view text) {
-    constexpr std::string_view kHex = "0123456789abcdef";
-    out += '"';
-    for (const char character : text) {
-        const unsigned char byte = static_cast<unsigned char>(character);
-        if (character == '"' || character == '\\')
-            (out += '\\') += character;
-        else if (character == '\n')
-            out += "\\n";
-        else if (byte < 0x20)
-            ((out += "\\u00") += kHex[byte >> 4]) += kHex[byte & 15];
-        else
-            out += character;
-    }
-    out += '"';
 }
 
 // False when the file is no text of a fitting size.
@@ -150,7 +134,7 @@ int collect(const Arguments& arguments) {
             continue;
         }
         record = "{\"text\": ";
-        append_json_string(record, content);
+        record += json_string(content);
         output.write(record += "}\n");
         ++counts.documents;
         counts.text_bytes += static_cast<std::int64_t>(content.size());
