@@ -67,7 +67,10 @@ check-tokenizer: programs ## compare our ids on all text in TEXT=DIR with tiktok
 	@if [ -z '$(TEXT)' ]; then echo 'check-tokenizer: TEXT=DIR names the folder of text' >&2; exit 2; fi
 	@TRIREME_DATA='$(BUILD)/bin/trireme-data' '$(PYTHON)' tests/oracle/check_tokenizer.py '$(TEXT)'
 
+check-transformers: programs $(BUILD)/tests/oracle/transformers_test ## compare logits and tensors with transformers' both ways (PYTHON has it)
+	@'$(PYTHON)' tests/oracle/check_transformers.py '$(BUILD)'
+
 objects: $(call objects,$(LIB_SOURCES) $(APP_SOURCES) $(DATA_TOOL_SOURCES) $(TEST_SOURCES))
 	@:
 
-.PHONY: test test-all test-programs unit oracle layout fault test-gpu bundle bench check-tokenizer objects
+.PHONY: test test-all test-programs unit oracle layout fault test-gpu bundle bench check-tokenizer check-transformers objects

@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "checkpoint_tools.hpp"
 #include "trireme/backend/backend.hpp"
 #include "trireme/base/build_info.hpp"
 #include "trireme/base/fault.hpp"
@@ -22,13 +23,6 @@
 
 namespace trireme {
 namespace {
-
-constexpr const char* kUsage = "usage: trireme COMMAND [OPTIONS]\n"
-                               "  pretrain   train a GPT (start it with mpirun or srun)\n"
-                               "  evaluate   loss and perplexity of a checkpoint\n"
-                               "  generate   continue a prompt with a checkpoint\n"
-                               "  info       how this program was built\n"
-                               "trireme COMMAND --help lists the options of a command\n";
 
 std::string info() {
     const BuildInfo& build = build_info();
@@ -74,17 +68,11 @@ int run(options::Command command, const std::vector<std::string>& arguments, com
         return train::evaluate(resolved, runtime);
     case options::Command::generate:
         return train::generate(resolved, runtime);
+    default:
+        break;
     }
     TRIREME_ASSERT(false, "an unknown command");
     return 1;
-}
-
-std::optional<options::Command> command_named(const std::string& name) {
-    for (const options::Command command :
-         {options::Command::pretrain, options::Command::evaluate, options::Command::generate})
-        if (options::name_of(command) == name)
-            return command;
-    return std::nullopt;
 }
 
 // The number that a launcher gave this process, readable before MPI is started; nothing without a launcher.
@@ -93,6 +81,10 @@ std::optional<int> number_from_launcher() {
         if (const char* text = std::getenv(name))
             return std::atoi(text);
     return std::nullopt;
+}
+
+bool is_help(const std::string& word) {
+    return word == "--help" || word == "-h" || word == "help";
 }
 
 // Says a text once, whatever the number of processes.
@@ -118,17 +110,22 @@ int dispatch(int argc, char** argv) {
     check_fault_variable();
     std::signal(SIGXFSZ,
                 SIG_IGN); // a limit on file sizes is an error of the write, not the end of the process
-    const std::vector<std::string> arguments(argv + std::min(argc, 2), argv + argc);
-    const std::string name = argc > 1 ? argv[1] : "";
-    if (name == "--help" || name == "-h" || name == "help")
-        return say(kUsage);
+    const std::vector<std::string> line(argv + std::min(argc, 1), argv + argc);
+    const std::string name = line.empty() ? "" : line[0];
+    const std::string family = options::is_family(name) ? name : "";
+    const std::string of_family = family.empty() || line.size() < 2 ? "" : line[1];
+    if (is_help(name) || is_help(of_family))
+        return say(options::usage_text(family));
     if (name == "info" || name == "--version")
         return say(info());
-    const std::optional<options::Command> command = command_named(name);
+    const std::optional<options::NamedCommand> command = options::find_command(line);
     if (!command) {
+        const std::string typed = concat(name, of_family.empty() ? "" : " ", of_family);
+        const bool incomplete = name.empty() || (!family.empty() && of_family.empty());
         const Error wrong(ErrorCategory::usage,
-                          name.empty() ? "no command was given" : concat("there is no command ", name),
-                          {"try: trireme --help"});
+                          incomplete ? concat("no command was given", family.empty() ? "" : " after ", family)
+                                     : concat("there is no command ", typed),
+                          {concat("try: trireme ", family, family.empty() ? "" : " ", "--help")});
         if (!number_from_launcher())
             throw wrong;
         return run_as_one_of_many(argc, argv, [&](comm::Runtime& runtime) {
@@ -136,10 +133,15 @@ int dispatch(int argc, char** argv) {
             return wrong.exit_code();
         });
     }
-    if (options::parse(*command, arguments).help_requested)
-        return say(options::help_text(*command));
-    return run_as_one_of_many(argc, argv,
-                              [&](comm::Runtime& runtime) { return run(*command, arguments, runtime); });
+    const std::vector<std::string> arguments(line.begin() + static_cast<std::ptrdiff_t>(command->words),
+                                             line.end());
+    const options::Parsed parsed = options::parse(command->command, arguments);
+    if (parsed.help_requested)
+        return say(options::help_text(command->command));
+    if (!family.empty())
+        return number_from_launcher().value_or(0) == 0 ? run_checkpoint_tool(parsed) : 0;
+    return run_as_one_of_many(
+        argc, argv, [&](comm::Runtime& runtime) { return run(command->command, arguments, runtime); });
 }
 
 } // namespace

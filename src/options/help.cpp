@@ -72,11 +72,13 @@ std::string cell(std::string_view text) {
 }
 
 std::string commands_of(const Row& row) {
+    if (*row.commands == kEveryCommand)
+        return "all";
     std::vector<std::string_view> names;
-    for (const Command command : {Command::pretrain, Command::evaluate, Command::generate})
-        if (row.commands->has(command))
-            names.push_back(name_of(command));
-    return names.size() == 3 ? "all" : join(names, ", ");
+    for (const CommandInfo& info : commands())
+        if (row.commands->has(info.command))
+            names.push_back(info.name);
+    return join(names, ", ");
 }
 
 std::string own_options() {
@@ -112,7 +114,9 @@ std::string megatron_options(Status status, std::string_view column) {
 } // namespace
 
 std::string help_text(Command command) {
-    std::string text = concat("usage: trireme ", name_of(command), " [--config FILE] [options]\n");
+    const CommandInfo& info = info_of(command);
+    std::string text = concat("usage: trireme ", info.name, info.operands.empty() ? "" : " ", info.operands,
+                              " [--config FILE] [options]\n  ", info.summary, "\n");
     for (int number = 0; number <= static_cast<int>(kLastOwnGroup); ++number) {
         const Group group{number};
         std::string rows;
@@ -127,6 +131,8 @@ std::string help_text(Command command) {
         if (!rows.empty())
             text += concat("\n", title_of(group), "\n", rows);
     }
+    if (!kEveryRun.has(command))
+        return text;
     text +=
         "\nMegatron-LM's names that ask for what is done anyway are accepted, with a line that says why:\n";
     append_wrapped(text, names_with(Status::already_so), 2);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <boost/program_options.hpp>
 #include <filesystem>
+#include <limits>
 
 #include "options/config_file.hpp"
 #include "options/convert.hpp"
@@ -84,9 +85,10 @@ class Merger {
     void honour(const Written& option, const Row& row) {
         const bool in_file = option.where != kCommandLine;
         if (!in_file && !row.commands->has(parsed_.command)) {
-            const Command owner = row.commands->pretrain ? Command::pretrain : Command::generate;
+            const auto owner = std::ranges::find_if(
+                commands(), [&](const CommandInfo& info) { return row.commands->has(info.command); });
             return complain(row, option,
-                            concat("--", row.name, " is an option of trireme ", name_of(owner), ", not of ",
+                            concat("--", row.name, " is an option of trireme ", owner->name, ", not of ",
                                    name_of(parsed_.command)));
         }
         if (in_file && std::holds_alternative<std::monostate>(row.field))
@@ -147,8 +149,18 @@ po::options_description every_option() {
     return description;
 }
 
-std::vector<Written> cut_command_line(std::span<const std::string> arguments,
-                                      std::vector<Problem>& problems) {
+// How many values an option takes at most, so that those after them are operands of the command.
+std::size_t most_values(const std::string& name) {
+    const Row* row = find_row(name);
+    if (row == nullptr || row->arity == Arity::list)
+        return std::numeric_limits<std::size_t>::max();
+    return row->arity == Arity::flag ? 0 : 1;
+}
+
+// What does not belong to an option goes to `operands`, if the command takes some.
+std::vector<Written> cut_command_line(Command command, std::span<const std::string> arguments,
+                                      std::vector<std::string>& operands, std::vector<Problem>& problems) {
+    const bool takes_operands = !info_of(command).operands.empty();
     namespace style = po::command_line_style;
     std::vector<Written> written;
     try {
@@ -163,9 +175,18 @@ std::vector<Written> cut_command_line(std::span<const std::string> arguments,
             if (!option.string_key.empty()) {
                 written.push_back({option.string_key, option.value, std::string(kCommandLine), {}});
                 after_unknown = option.unregistered;
+                std::vector<std::string>& texts = written.back().texts;
+                if (const std::size_t most = most_values(option.string_key);
+                    takes_operands && texts.size() > most) {
+                    operands.insert(operands.end(), texts.begin() + static_cast<std::ptrdiff_t>(most),
+                                    texts.end());
+                    texts.resize(most);
+                }
             } else if (after_unknown) {
                 written.back().texts.insert(written.back().texts.end(), option.value.begin(),
                                             option.value.end());
+            } else if (takes_operands) {
+                operands.insert(operands.end(), option.value.begin(), option.value.end());
             } else {
                 problems.push_back({concat("unexpected '", join(option.value, " "), "' on the command line"),
                                     {"try: options start with two dashes, and values follow their option"}});
@@ -210,7 +231,7 @@ Parsed parse(Command command, std::span<const std::string> arguments, const Inhe
     std::vector<Written> from_command_line;
     std::string config;
     const std::size_t problems_before = parsed.problems.size();
-    for (Written& option : cut_command_line(arguments, parsed.problems)) {
+    for (Written& option : cut_command_line(command, arguments, parsed.operands, parsed.problems)) {
         if (option.name == "help") {
             parsed.help_requested = true;
         } else if (option.name != "config") {
@@ -227,6 +248,12 @@ Parsed parse(Command command, std::span<const std::string> arguments, const Inhe
         merger.take(option);
     for (const Written& option : from_command_line)
         merger.take(option);
+    if (const std::vector<std::string_view> wanted = operands_of(command);
+        parsed.operands.size() != wanted.size() && !parsed.help_requested)
+        parsed.problems.push_back(
+            {concat("trireme ", name_of(command), " takes ", info_of(command).operands, ", not ",
+                    parsed.operands.empty() ? "nothing" : concat("'", join(parsed.operands, " "), "'")),
+             {concat("try: trireme ", name_of(command), " --help")}});
     return parsed;
 }
 
@@ -245,9 +272,12 @@ void throw_problems(const std::vector<Problem>& problems) {
                 std::move(details));
 }
 
-std::string to_config(const Values& values, const Sources& sources) {
+std::string to_config(const Values& values, const Sources& sources, Kept kept) {
     std::string text;
     for (const Row& row : table()) {
+        const bool of_no_run = !row.commands->meets(kEveryRun);
+        if (of_no_run || (kept == Kept::model && row.belongs != Belongs::to_model))
+            continue;
         std::vector<std::string> texts = texts_of(row, values);
         if (texts.empty() || (row.belongs == Belongs::to_run && sources.derived(row.name)))
             continue;

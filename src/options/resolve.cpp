@@ -8,6 +8,7 @@
 
 #include "options/checker.hpp"
 #include "options/convert.hpp"
+#include "options/resolved_values.hpp"
 #include "options/table.hpp"
 #include "trireme/base/error.hpp"
 
@@ -64,32 +65,6 @@ LinearBiases biases_of(const Values& v) {
     return v.add_qkv_bias ? LinearBiases::query_key_value : LinearBiases::none;
 }
 
-Resolved::Model model_of(const Values& v) {
-    return {.num_layers = *v.num_layers,
-            .hidden_size = *v.hidden_size,
-            .ffn_hidden_size = *v.ffn_hidden_size,
-            .num_attention_heads = *v.num_attention_heads,
-            .kv_channels = *v.kv_channels,
-            .seq_length = *v.seq_length,
-            .max_position_embeddings = *v.max_position_embeddings,
-            .make_vocab_size_divisible_by = v.make_vocab_size_divisible_by,
-            .init_method_std = v.init_method_std,
-            .hidden_dropout = v.hidden_dropout,
-            .attention_dropout = v.attention_dropout,
-            .params_dtype = choose(v.params_dtype, kDtypes),
-            .num_query_groups = v.num_query_groups.value_or(*v.num_attention_heads),
-            .position_embedding = choose(v.position_embedding_type, kPositionEmbeddings),
-            .rotary_base = v.rotary_base.value_or(0),
-            .rotary_percent = v.rotary_percent.value_or(0),
-            .rope_scaling_factor = v.rope_scaling_factor.value_or(0),
-            .normalization = choose(v.normalization, kNormalizations),
-            .norm_epsilon = v.norm_epsilon,
-            .activation = v.swiglu ? MlpActivation::swiglu : MlpActivation::gelu,
-            .output_weights =
-                v.untie_embeddings_and_output_weights ? OutputWeights::untied : OutputWeights::tied,
-            .biases = biases_of(v)};
-}
-
 Resolved::Optimizer optimizer_of(const Values& v) {
     Resolved::Optimizer optimizer{.lr = *v.lr,
                                   .min_lr = v.min_lr,
@@ -144,6 +119,36 @@ Resolved::Checkpoint checkpoint_of(const Values& v) {
 }
 
 } // namespace
+
+ParamsDtype params_dtype_of(const Values& values) {
+    return choose(values.params_dtype, kDtypes);
+}
+
+Resolved::Model model_of(const Values& v) {
+    return {.num_layers = *v.num_layers,
+            .hidden_size = *v.hidden_size,
+            .ffn_hidden_size = *v.ffn_hidden_size,
+            .num_attention_heads = *v.num_attention_heads,
+            .kv_channels = *v.kv_channels,
+            .seq_length = *v.seq_length,
+            .max_position_embeddings = *v.max_position_embeddings,
+            .make_vocab_size_divisible_by = v.make_vocab_size_divisible_by,
+            .init_method_std = v.init_method_std,
+            .hidden_dropout = v.hidden_dropout,
+            .attention_dropout = v.attention_dropout,
+            .params_dtype = params_dtype_of(v),
+            .num_query_groups = v.num_query_groups.value_or(*v.num_attention_heads),
+            .position_embedding = choose(v.position_embedding_type, kPositionEmbeddings),
+            .rotary_base = v.rotary_base.value_or(0),
+            .rotary_percent = v.rotary_percent.value_or(0),
+            .rope_scaling_factor = v.rope_scaling_factor.value_or(0),
+            .normalization = choose(v.normalization, kNormalizations),
+            .norm_epsilon = v.norm_epsilon,
+            .activation = v.swiglu ? MlpActivation::swiglu : MlpActivation::gelu,
+            .output_weights =
+                v.untie_embeddings_and_output_weights ? OutputWeights::untied : OutputWeights::tied,
+            .biases = biases_of(v)};
+}
 
 Resolved resolve(const Parsed& parsed, const Environment& environment) {
     TRIREME_ASSERT(environment.ranks >= 1 && environment.ranks_on_node >= 1, "a run has at least one rank");

@@ -19,7 +19,7 @@ void check_data(Checker& check) {
     const Values& v = check.values;
     if (v.tokenizer_type && check.sound({"tokenizer-type"})) {
         const std::vector<std::string_view> used = files_of_tokenizer(*v.tokenizer_type);
-        for (const std::string_view name : {"vocab-file", "merge-file", "tokenizer-model", "vocab-size"})
+        for (const std::string_view name : {"vocab-file", "merge-file", "tokenizer-model"})
             if (check.given(name) && check.sound({name}) && std::ranges::find(used, name) == used.end())
                 check.complain(concat("--", name, " does nothing with this tokenizer"),
                                {name, "tokenizer-type"}, concat("leave out --", name));

@@ -16,6 +16,12 @@ constexpr std::int64_t kMostSamples = std::int64_t{1}
 
 // Options that a command cannot do without. A checkpoint brings the model's along for evaluate and generate.
 std::vector<std::string_view> required_options(Command command, const Values& values) {
+    if (command == Command::checkpoint_export_hf)
+        return {"load"};
+    if (command == Command::checkpoint_import_hf)
+        return {"save"};
+    if (!kEveryRun.has(command))
+        return {};
     std::vector<std::string_view> names{
         "num-layers",    "hidden-size", "num-attention-heads", "seq-length", "max-position-embeddings",
         "tokenizer-type"};
@@ -37,6 +43,8 @@ std::vector<std::string_view> required_options(Command command, const Values& va
         break;
     case Command::generate:
         add({"load", "prompt"});
+        break;
+    default:
         break;
     }
     return names;

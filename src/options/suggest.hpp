@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "trireme/options/values.hpp"
+#include "trireme/options/commands.hpp"
 
 namespace trireme::options {
 

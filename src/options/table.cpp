@@ -60,18 +60,6 @@ void append(std::vector<Row>& rows, Group group, Commands commands, std::vector<
     }
 }
 
-std::string_view name_of(Command command) {
-    switch (command) {
-    case Command::pretrain:
-        return "pretrain";
-    case Command::evaluate:
-        return "evaluate";
-    case Command::generate:
-        return "generate";
-    }
-    return "";
-}
-
 std::string_view title_of(Group group) {
     switch (group) {
     case Group::layout:

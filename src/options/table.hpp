@@ -4,12 +4,14 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
 #include <vector>
 
+#include "trireme/options/commands.hpp"
 #include "trireme/options/values.hpp"
 
 namespace trireme::options {
@@ -45,16 +47,35 @@ enum class Content { text, path };       // paths in a file are relative to that
 enum class Belongs { to_run, to_model }; // a checkpoint hands the model's options on to evaluate and generate
 
 // The commands that take an option.
-struct Commands {
-    bool pretrain = false, evaluate = false, generate = false;
-    bool has(Command command) const {
-        return command == Command::pretrain ? pretrain : command == Command::evaluate ? evaluate : generate;
+class Commands {
+  public:
+    constexpr Commands(std::initializer_list<Command> members) {
+        for (const Command member : members)
+            bits_ |= bit(member);
     }
+    constexpr bool has(Command command) const { return (bits_ & bit(command)) != 0; }
+    constexpr Commands operator|(Commands other) const {
+        other.bits_ |= bits_;
+        return other;
+    }
+    constexpr bool meets(Commands other) const { return (bits_ & other.bits_) != 0; }
+    constexpr bool operator==(const Commands&) const = default;
+
+  private:
+    static constexpr std::uint32_t bit(Command command) {
+        return std::uint32_t{1} << static_cast<unsigned>(command);
+    }
+    std::uint32_t bits_ = 0;
 };
-inline constexpr Commands kEveryCommand{true, true, true};
-inline constexpr Commands kOnlyPretrain{true, false, false};
-inline constexpr Commands kOnlyGenerate{false, false, true};
-inline constexpr Commands kWithData{true, true, false};
+inline constexpr Commands kEveryRun{Command::pretrain, Command::evaluate, Command::generate};
+inline constexpr Commands kOnlyPretrain{Command::pretrain};
+inline constexpr Commands kOnlyGenerate{Command::generate};
+inline constexpr Commands kWithData{Command::pretrain, Command::evaluate};
+inline constexpr Commands kOnlyExport{Command::checkpoint_export_hf};
+inline constexpr Commands kOnlyImport{Command::checkpoint_import_hf};
+inline constexpr Commands kEveryCommand =
+    kEveryRun | kOnlyExport | kOnlyImport |
+    Commands{Command::checkpoint_inspect, Command::checkpoint_diff, Command::checkpoint_verify};
 
 struct Range {
     std::optional<double> at_least, above, at_most, below;

@@ -85,6 +85,7 @@ std::vector<Row> model_rows() {
          .field = &Values::seq_length,
          .range = at_least(1),
          .help = "tokens in a sample",
+         .commands = kEveryRun | kOnlyImport,
          .belongs = kModel},
         {.name = "max-position-embeddings",
          .placeholder = "N",
@@ -128,6 +129,7 @@ std::vector<Row> model_rows() {
          .help = "type of weights and activations; gradients, master weights and moments of bf16 are fp32 "
                  "(fp64: to "
                  "hold layouts against each other)",
+         .commands = kEveryRun | kOnlyExport | kOnlyImport,
          .belongs = kModel},
         {.name = "bf16", .field = &Values::bf16, .help = "short for --params-dtype bf16"},
     };
@@ -160,9 +162,9 @@ std::vector<Row> recompute_rows() {
 } // namespace
 
 void add_model_rows(std::vector<Row>& rows) {
-    append(rows, Group::layout, kEveryCommand, layout_rows());
-    append(rows, Group::model, kEveryCommand, model_rows());
-    append(rows, Group::model, kEveryCommand, shape_rows());
+    append(rows, Group::layout, kEveryRun, layout_rows());
+    append(rows, Group::model, kEveryRun, model_rows());
+    append(rows, Group::model, kEveryRun, shape_rows());
     append(rows, Group::recompute, kOnlyPretrain, recompute_rows());
 }
 

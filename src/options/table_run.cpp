@@ -34,7 +34,7 @@ std::vector<Row> checkpoint_rows() {
          .placeholder = "DIR",
          .field = &Values::save,
          .help = "directory of checkpoints and metrics.jsonl",
-         .commands = kOnlyPretrain,
+         .commands = kOnlyPretrain | kOnlyImport,
          .content = Content::path},
         {.name = "save-interval",
          .placeholder = "N",
@@ -46,6 +46,7 @@ std::vector<Row> checkpoint_rows() {
          .placeholder = "DIR",
          .field = &Values::load,
          .help = "resume from the latest checkpoint in DIR, saved on any layout; none there: start fresh",
+         .commands = kEveryRun | kOnlyExport,
          .content = Content::path},
         {.name = "exit-on-missing-checkpoint",
          .field = &Values::exit_on_missing_checkpoint,
@@ -107,7 +108,8 @@ std::vector<Row> checkpoint_rows() {
          .placeholder = "N",
          .field = &Values::ckpt_step,
          .range = at_least(0),
-         .help = "load the checkpoint of iteration N instead of the latest"},
+         .help = "load the checkpoint of iteration N instead of the latest",
+         .commands = kEveryRun | kOnlyExport},
         {.name = "no-load-fallback",
          .field = &Values::no_load_fallback,
          .help = "a damaged checkpoint is an error instead of a warning and the newest earlier one that is "
@@ -117,6 +119,17 @@ std::vector<Row> checkpoint_rows() {
          .help = "take the model's shape from the checkpoint in load, as evaluate and generate do; the "
                  "command line wins",
          .commands = kOnlyPretrain},
+        {.name = "norms",
+         .field = &Values::norms,
+         .help = "also read the tensors: norm, smallest and largest value of each",
+         .commands = Commands{Command::checkpoint_inspect}},
+        {.name = "max-shard-size",
+         .placeholder = "SIZE",
+         .field = &Values::max_shard_size,
+         .by_default = "5GB",
+         .help = "largest piece of an exported model (MB, GB or MiB, GiB); a larger model gets several and "
+                 "an index",
+         .commands = kOnlyExport},
     };
 }
 
@@ -181,8 +194,8 @@ std::vector<Row> general_rows() {
 
 void add_run_rows(std::vector<Row>& rows) {
     append(rows, Group::log, kWithData, log_rows());
-    append(rows, Group::checkpoint, kEveryCommand, checkpoint_rows());
-    append(rows, Group::machine, kEveryCommand, machine_rows());
+    append(rows, Group::checkpoint, kEveryRun, checkpoint_rows());
+    append(rows, Group::machine, kEveryRun, machine_rows());
     append(rows, Group::generation, kOnlyGenerate, generation_rows());
     append(rows, Group::general, kEveryCommand, general_rows());
 }

@@ -48,7 +48,7 @@ std::vector<Row> training_rows() {
          .by_default = "1234",
          .range = at_least(1),
          .help = "fixes initial weights, dropout and the order of the data, on any layout",
-         .commands = kEveryCommand},
+         .commands = kEveryRun},
         {.name = "no-check-for-nan-in-loss-and-grad",
          .field = &Values::no_check_for_nan_in_loss_and_grad,
          .help = "go on when loss or gradient is not finite; without it the run stops (exit 7)"},
@@ -196,25 +196,30 @@ std::vector<Row> data_rows() {
          .placeholder = "FILE",
          .field = &Values::vocab_file,
          .help = "vocab.json of GPT2BPETokenizer",
+         .commands = kEveryRun | kOnlyExport,
          .content = Content::path,
          .belongs = Belongs::to_model},
         {.name = "merge-file",
          .placeholder = "FILE",
          .field = &Values::merge_file,
          .help = "merges.txt of GPT2BPETokenizer",
+         .commands = kEveryRun | kOnlyExport,
          .content = Content::path,
          .belongs = Belongs::to_model},
         {.name = "tokenizer-model",
          .placeholder = "FILE",
          .field = &Values::tokenizer_model,
          .help = "tokenizer.json of HFTokenizerFile",
+         .commands = kEveryRun | kOnlyExport,
          .content = Content::path,
          .belongs = Belongs::to_model},
         {.name = "vocab-size",
          .placeholder = "N",
          .field = &Values::vocab_size,
          .range = at_least(1),
-         .help = "ids of NullTokenizer; one more ends a document",
+         .help =
+             "ids of NullTokenizer; one more ends a document. With another tokenizer: words of a model that "
+             "has more than the tokenizer",
          .belongs = Belongs::to_model},
     };
 }
@@ -225,7 +230,7 @@ void add_training_rows(std::vector<Row>& rows) {
     append(rows, Group::batch, kWithData, batch_rows());
     append(rows, Group::training, kOnlyPretrain, training_rows());
     append(rows, Group::optimizer, kOnlyPretrain, optimizer_rows());
-    append(rows, Group::data, kEveryCommand, data_rows());
+    append(rows, Group::data, kEveryRun, data_rows());
 }
 
 } // namespace trireme::options

@@ -1,6 +1,8 @@
 // Field by field, and nothing else: rules and defaults belong to the options layer.
 #include "configure.hpp"
 
+#include "trireme/train/model_config.hpp"
+
 namespace trireme::train {
 namespace {
 
@@ -35,67 +37,6 @@ topology::ScheduleKind schedule(const options::Resolved::Layout& layout) {
     return {};
 }
 
-DType weight_type(options::ParamsDtype type) {
-    switch (type) {
-    case options::ParamsDtype::fp32:
-        return DType::f32;
-    case options::ParamsDtype::fp64:
-        return DType::f64;
-    case options::ParamsDtype::bf16:
-        return DType::bf16;
-    }
-    TRIREME_ASSERT(false, "an unknown type of parameters");
-    return {};
-}
-
-catalogue::Positions positions(options::PositionEmbedding embedding) {
-    switch (embedding) {
-    case options::PositionEmbedding::learned_absolute:
-        return catalogue::Positions::learned;
-    case options::PositionEmbedding::rope:
-        return catalogue::Positions::rotary;
-    case options::PositionEmbedding::none:
-        return catalogue::Positions::none;
-    }
-    TRIREME_ASSERT(false, "an unknown position embedding");
-    return {};
-}
-
-catalogue::Biases biases(options::LinearBiases of) {
-    switch (of) {
-    case options::LinearBiases::all:
-        return catalogue::Biases::all;
-    case options::LinearBiases::query_key_value:
-        return catalogue::Biases::query_key_value;
-    case options::LinearBiases::none:
-        return catalogue::Biases::none;
-    }
-    TRIREME_ASSERT(false, "unknown biases");
-    return {};
-}
-
-// What tells today's models from GPT-2.
-void fill_shape(catalogue::ModelConfig& config, const options::Resolved::Model& model) {
-    config.positions = positions(model.position_embedding);
-    if (config.positions == catalogue::Positions::rotary) {
-        config.rotary.head_dim = model.kv_channels;
-        config.rotary.percent = model.rotary_percent;
-        config.rotary.base = static_cast<double>(model.rotary_base);
-        if (model.rope_scaling_factor > 0)
-            config.rotary.scaling = catalogue::RotaryScaling{.factor = model.rope_scaling_factor};
-    }
-    config.normalisation = model.normalization == options::Normalization::rms_norm
-                               ? catalogue::Normalisation::rms_norm
-                               : catalogue::Normalisation::layer_norm;
-    config.norm_epsilon = model.norm_epsilon;
-    config.activation = model.activation == options::MlpActivation::swiglu ? catalogue::Activation::swiglu
-                                                                           : catalogue::Activation::gelu;
-    config.output_layer = model.output_weights == options::OutputWeights::untied
-                              ? catalogue::OutputLayer::own
-                              : catalogue::OutputLayer::tied;
-    config.biases = biases(model.biases);
-}
-
 optimizer::DecayStyle decay_style(options::LrDecayStyle style) {
     switch (style) {
     case options::LrDecayStyle::constant:
@@ -126,6 +67,18 @@ std::unique_ptr<data::Tokenizer> make_tokenizer(const options::Resolved& options
     return nullptr;
 }
 
+std::int64_t model_vocabulary(const options::Resolved& options, const data::Tokenizer& tokenizer) {
+    const std::int64_t words = tokenizer.vocab_size(), wanted = options.data.vocab_size;
+    if (options.data.tokenizer_type == options::TokenizerType::null || wanted == 0)
+        return words;
+    if (wanted < words)
+        throw Error(ErrorCategory::usage,
+                    concat("--vocab-size ", wanted, " is less than the ", words, " tokens of the tokenizer"),
+                    {concat("--vocab-size ", wanted, " (", options.sources.of("vocab-size"), ")"),
+                     concat("try: leave it out, or --vocab-size ", words, " or more")});
+    return wanted;
+}
+
 data::DatasetOptions dataset_options(const options::Resolved& options, std::int64_t vocabulary) {
     data::DatasetOptions result;
     result.data_path = options.data.data_path;
@@ -149,27 +102,13 @@ std::unique_ptr<backend::Backend> make_backend(const options::Resolved& options,
 
 EngineSetup engine_setup(const options::Resolved& options, std::int64_t vocabulary, Purpose purpose) {
     EngineSetup setup;
-    const options::Resolved::Model& model = options.model;
-    setup.model.layers = model.num_layers;
-    setup.model.hidden = model.hidden_size;
-    setup.model.heads = model.num_attention_heads;
-    setup.model.groups = model.num_query_groups;
-    setup.model.head_dim = model.kv_channels;
-    setup.model.ffn = model.ffn_hidden_size;
-    setup.model.vocabulary = vocabulary;
-    setup.model.vocabulary_multiple = model.make_vocab_size_divisible_by;
-    setup.model.max_positions = model.max_position_embeddings;
-    setup.model.sequence = model.seq_length;
-    setup.model.init_std = model.init_method_std;
-    setup.model.hidden_dropout = model.hidden_dropout;
-    setup.model.attention_dropout = model.attention_dropout;
-    fill_shape(setup.model, model);
+    setup.model = model_config(options.model, vocabulary);
     setup.grid.tensor = static_cast<int>(options.layout.tensor_parallel);
     setup.grid.data = static_cast<int>(options.layout.data_parallel);
     setup.grid.pipeline = static_cast<int>(options.layout.pipeline_parallel);
     setup.schedule = schedule(options.layout);
     setup.chunks = static_cast<int>(options.layout.model_chunks);
-    setup.type = weight_type(model.params_dtype);
+    setup.type = weight_type(options.model.params_dtype);
     setup.micro_batch = options.batch.micro_batch_size;
     setup.global_batch = options.batch.global_batch_size;
     setup.seed = options.training.seed;

@@ -12,6 +12,8 @@
 namespace trireme::train {
 
 std::unique_ptr<data::Tokenizer> make_tokenizer(const options::Resolved& options);
+// Words of the model: those of the tokenizer, or more where --vocab-size says so. Throws Error (usage).
+std::int64_t model_vocabulary(const options::Resolved& options, const data::Tokenizer& tokenizer);
 data::DatasetOptions dataset_options(const options::Resolved& options, std::int64_t vocabulary);
 std::unique_ptr<backend::Backend> make_backend(const options::Resolved& options,
                                                const comm::Runtime& runtime);

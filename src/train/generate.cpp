@@ -108,16 +108,18 @@ std::int32_t choose(const std::vector<double>& logits, double temperature, std::
 
 int generate(const options::Resolved& options, comm::Runtime& runtime) {
     std::unique_ptr<data::Tokenizer> tokenizer;
+    std::int64_t vocabulary = 0;
     std::filesystem::path path;
     std::vector<std::int32_t> tokens;
     comm::agree(runtime.world(), [&] {
         tokenizer = make_tokenizer(options);
+        vocabulary = model_vocabulary(options, *tokenizer);
         path = require_checkpoint(options, runtime);
         tokens = tokenizer->encode(options.generation.prompt);
         if (tokens.empty()) // something to continue: the start of a document
             tokens.push_back(tokenizer->end_of_document());
     });
-    Loaded loaded(options, tokenizer->vocab_size(), path, runtime);
+    Loaded loaded(options, vocabulary, path, runtime);
     Context context(options.model.seq_length, options.batch.micro_batch_size, tokenizer->end_of_document());
     const std::size_t prompt_tokens = tokens.size();
     for (std::int64_t i = 0; i < options.generation.max_new_tokens; ++i) {
@@ -138,13 +140,15 @@ int generate(const options::Resolved& options, comm::Runtime& runtime) {
 
 int evaluate(const options::Resolved& options, comm::Runtime& runtime) {
     std::unique_ptr<data::Tokenizer> tokenizer;
+    std::int64_t vocabulary = 0;
     std::filesystem::path path;
     std::optional<data::Dataset> dataset;
     comm::agree(runtime.world(), [&] {
         tokenizer = make_tokenizer(options);
+        vocabulary = model_vocabulary(options, *tokenizer);
         path = require_checkpoint(options, runtime);
     });
-    data::DatasetOptions paths = dataset_options(options, tokenizer->vocab_size());
+    data::DatasetOptions paths = dataset_options(options, vocabulary);
     prepare_data(paths, options.data.cache_path, *tokenizer, runtime, [&](const std::string& text) {
         if (runtime.rank() == 0)
             std::cout << text << std::endl;
@@ -160,7 +164,7 @@ int evaluate(const options::Resolved& options, comm::Runtime& runtime) {
                         {"evaluate reads the second (valid) and the third (test) part",
                          "try: --split 0,1,0 for all documents, or --valid-data-path"});
     });
-    Loaded loaded(options, tokenizer->vocab_size(), path, runtime);
+    Loaded loaded(options, vocabulary, path, runtime);
     for (const data::Split split : {data::Split::valid, data::Split::test}) {
         if (!dataset->has(split))
             continue;

@@ -45,8 +45,10 @@ class Training {
         : options_(options), runtime_(runtime), world_(runtime.world()),
           learning_rate_(train::learning_rate(options)) {
         std::unique_ptr<data::Tokenizer> tokenizer;
-        comm::agree(world_, [&] { tokenizer = make_tokenizer(options); });
-        vocabulary_ = tokenizer->vocab_size();
+        comm::agree(world_, [&] {
+            tokenizer = make_tokenizer(options);
+            vocabulary_ = model_vocabulary(options, *tokenizer);
+        });
         data::DatasetOptions paths = dataset_options(options, vocabulary_);
         prepare_data(paths, options.data.cache_path, *tokenizer, runtime,
                      [&](const std::string& text) { say(text); });

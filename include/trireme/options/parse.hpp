@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "trireme/options/commands.hpp"
 #include "trireme/options/values.hpp"
 
 namespace trireme::options {
@@ -23,6 +24,7 @@ struct Parsed {
     Command command = Command::pretrain;
     Values values;
     Sources sources;
+    std::vector<std::string> operands; // what the command takes without an option
     bool help_requested = false;
     bool unread = false;            // a part could not be read at all: what is missing may stand there
     std::vector<std::string> notes; // options that are already so here: one line each, shown at start
@@ -37,8 +39,9 @@ struct Inherited {
     std::string name;
 };
 
-// `arguments`: what follows the sub-command. The command line wins over --config FILE, which wins over the
-// model options (shape, tokenizer, type) of `inherited`; all other names in `inherited` are left aside.
+// `arguments`: what follows the words of the command. The command line wins over --config FILE, which wins
+// over the model options (shape, tokenizer, type) of `inherited`; all other names in `inherited` are left
+// aside.
 Parsed parse(Command command, std::span<const std::string> arguments, const Inherited& inherited = {});
 
 // One Error (usage) that holds all of them; returns if there are none.
@@ -46,8 +49,9 @@ void throw_problems(const std::vector<Problem>& problems);
 
 // `name = value` lines that --config reads back to the same values (paths made absolute): what a checkpoint
 // keeps. Left out: what was derived for this run alone (steps of accumulation, threads), as another layout
-// derives its own.
-std::string to_config(const Values& values, const Sources& sources);
+// derives its own. Of a model that no run has made: its own options alone.
+enum class Kept { all, model };
+std::string to_config(const Values& values, const Sources& sources, Kept kept = Kept::all);
 
 // The text of `trireme COMMAND --help`, by groups.
 std::string help_text(Command command);

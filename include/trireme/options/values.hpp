@@ -13,9 +13,6 @@
 
 namespace trireme::options {
 
-enum class Command { pretrain, evaluate, generate };
-
-std::string_view name_of(Command command);
 
 struct Values {
     // Layout
@@ -127,6 +124,10 @@ struct Values {
     bool exit_on_save_failure = false;
     bool async_save = false;
     std::optional<std::int64_t> save_buffer_mb;
+
+    // Checkpoint tools
+    bool norms = false;
+    std::string max_shard_size;
 
     // Machine
     std::optional<std::string> device;
