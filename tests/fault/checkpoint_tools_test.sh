@@ -99,6 +99,27 @@ run_well "fine-tuning of an import" 1 pretrain --load "$s/gpt2" --finetune --dev
     --num-attention-heads 4 --seq-length 16 --max-position-embeddings 48 --micro-batch-size 2 --train-iters 2 --lr 1e-3 \
     --tokenizer-type NullTokenizer --vocab-size 60 --data-path "$s/numbers.jsonl" --split 1,0,0
 
+# There and back: the same model says the same.
+run_well "a model of one's own" 1 "${tiny[@]}" --save "$s/own" "${steps[@]}" --params-dtype fp32
+generate=(generate --prompt "The " --max-new-tokens 12 --temperature 0 --device cpu)
+run_trireme 1 "${generate[@]}" --load "$s/own"
+said=$output
+tools export-hf "$s/own-out" --load "$s/own" --max-shard-size 100KB --vocab-file tests/data/tiny/vocab.json \
+    --merge-file tests/data/tiny/merges.txt
+check_equal "its pieces" "$status $(find "$s/own-out" -name 'model-*-of-*.safetensors' -size -108k | wc -l)" "0 $(
+    find "$s/own-out" -name 'model-*' ! -name '*.json' | wc -l)"
+tools import-hf "$s/own-out" --save "$s/own-back"
+run_trireme 1 "${generate[@]}" --load "$s/own-back"
+check_equal "generate after export and import" "$status: $output" "0: $said"
+tools diff "$s/own" "$s/own-back"
+check_contains "all its tensors are equal" "$output" "parameters: 68 equal, 0 differ, 0 missing"
+
+# --- one process, MPI or not
+run_trireme 2 checkpoint inspect "$s/one"
+check_equal "under mpirun it is said once" "$status $(grep -c ^checkpoint "$scratch/stdout")" "0 1"
+started 1 env OMPI_MCA_pml=nothing-of-this-name "$programs/trireme" checkpoint inspect "$s/one"
+check_equal "where MPI cannot start" "$status" 0
+
 model() { # a copy of a model of transformers, to spoil
     rm -rf "$s/model"
     cp -r "$models/$1" "$s/model"

@@ -35,8 +35,6 @@ LARGE = {
     "llama-head-dim": (LlamaConfig(num_hidden_layers=2, hidden_size=96, head_dim=32, intermediate_size=128, num_attention_heads=6,
                                    num_key_value_heads=3, vocab_size=300, max_position_embeddings=128, attention_bias=True,
                                    mlp_bias=True, tie_word_embeddings=True), {}),
-    "llama-fp16": (LlamaConfig(num_hidden_layers=2, hidden_size=96, intermediate_size=128, num_attention_heads=6, vocab_size=300,
-                               max_position_embeddings=128), {"dtype": torch.float16}),
     "qwen2": (Qwen2Config(num_hidden_layers=4, hidden_size=192, intermediate_size=512, num_attention_heads=6, num_key_value_heads=2,
                           vocab_size=1031, max_position_embeddings=512, rope_theta=1000000.0), {"max_shard_size": "1MB"}),
     "qwen2-bf16": (Qwen2Config(num_hidden_layers=2, hidden_size=96, intermediate_size=128, num_attention_heads=6, num_key_value_heads=2,
@@ -56,8 +54,9 @@ def make(folder, name, config, dtype=torch.float32, max_shard_size="5GB"):
     config._attn_implementation = "eager"
     config.bos_token_id = config.eos_token_id = None
     model = CLASSES[type(config)](config)
-    for key, parameter in model.named_parameters():  # biases and norms too, so that each matters
-        mean, deviation = (1.0, 0.2) if "norm" in key and "weight" in key or ".ln_" in key and "weight" in key else (0.0, 0.2)
+    # Biases and norms too, so that each matters; of a size that keeps activations at about 1, as training does.
+    for key, parameter in model.named_parameters():
+        mean, deviation = 1.0 if "weight" in key and ("norm" in key or ".ln_" in key) else 0.0, config.hidden_size**-0.5
         parameter.data = (mean + deviation * torch.randn(parameter.shape, generator=generator)).to(dtype).float()
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.iterdir():
