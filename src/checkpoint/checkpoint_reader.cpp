@@ -16,12 +16,14 @@ fs::path require_checkpoint(const fs::path& path, std::optional<std::int64_t> st
     if (!step && fs::exists(path / kIndexFile, ignored))
         return path;
     Selection selection;
-    const auto failure = comm::attempt(*comm::make_self_host_group(),
-                                       [&] { selection = select(path, {step, FallBack::no}); });
+    const auto failure = comm::attempt(*comm::make_self_host_group(), [&] {
+        selection = select(path, {step, FallBack::no});
+    });
     if (failure) { // with a cure for people who are not starting a run
         std::vector<std::string> details = failure->details();
         std::erase_if(details, [](const std::string& line) { return line.starts_with("try: "); });
-        details.emplace_back("try: one of its iter_NNNNNNN directories; trireme checkpoint verify says which are whole");
+        details.emplace_back(
+            "try: one of its iter_NNNNNNN directories; trireme checkpoint verify says which are whole");
         throw Error(failure->category(), failure->what(), std::move(details));
     }
     if (!selection.checkpoint)
@@ -58,7 +60,8 @@ std::string CheckpointReader::weights() const {
 }
 
 std::size_t CheckpointReader::slot(const std::string& group, const std::string& name) const {
-    return index_.contents.slot(index_.contents.find_group(group).value(), index_.contents.find_tensor(name).value());
+    return index_.contents.slot(index_.contents.find_group(group).value(),
+                                index_.contents.find_tensor(name).value());
 }
 
 DType CheckpointReader::type(const std::string& group, const std::string& name) {
@@ -80,7 +83,8 @@ std::vector<double> CheckpointReader::values(const std::string& group, const std
         const auto count = static_cast<std::size_t>(box.elements());
         bytes.resize(count * static_cast<std::size_t>(size_bytes(type)));
         read(group, name, box, bytes);
-        storage::convert(bytes, float_type(type), std::as_writable_bytes(std::span(result).subspan(at, count)),
+        storage::convert(bytes, float_type(type),
+                         std::as_writable_bytes(std::span(result).subspan(at, count)),
                          storage::FloatType::f64);
         at += count;
     }
@@ -95,7 +99,8 @@ void CheckpointReader::require_sums() const {
         return;
     const Difference& first = wrong.front();
     throw Error(ErrorCategory::checkpoint,
-                concat(path_.string(), " is damaged: ", index_.contents.dataset(first.slot), " is not what was saved"),
+                concat(path_.string(), " is damaged: ", index_.contents.dataset(first.slot),
+                       " is not what was saved"),
                 {concat("elements ", first.range.begin, " to ", first.range.end - 1, ": ", first.what),
                  "try: trireme checkpoint verify tells all; another checkpoint, or a copy of this one"});
 }

@@ -41,7 +41,7 @@ class CheckpointReader {
     const Index& index() const { return index_; }
     const State& state() const { return index_.state; }
     const std::map<std::string, TensorEntry>& tensors() const { return tensors_; } // by name
-    const std::vector<std::string>& groups() const { return groups_; } // "/parameters/" first
+    const std::vector<std::string>& groups() const { return groups_; }             // "/parameters/" first
     // Where the most exact weights are: "/master_weights/", or else "/parameters/".
     std::string weights() const;
 
@@ -54,8 +54,8 @@ class CheckpointReader {
     std::vector<double> values(const std::string& group, const std::string& name,
                                const topology::Interval& elements);
 
-    // Holds the sums of all that was read against the saved ones; of a dataset, all must have been read as often. Throws
-    // Error (checkpoint) that names what is damaged.
+    // Holds the sums of all that was read against the saved ones; of a dataset, all must have been read as
+    // often. Throws Error (checkpoint) that names what is damaged.
     void require_sums() const;
 
   private:

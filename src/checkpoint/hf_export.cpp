@@ -131,8 +131,7 @@ void export_hf(const fs::path& checkpoint, catalogue::ModelConfig model, const f
         model.vocabulary = found->second.shape.front();
     check_shapes(contents, model);
     const HfFamily family = family_of(model);
-    const storage::FloatType type =
-        float_type(how.type ? *how.type : contents.type(kParameters, kEmbedding));
+    const storage::FloatType type = float_type(how.type ? *how.type : contents.type(kParameters, kEmbedding));
     const std::vector<std::vector<HfTensor>> files =
         cut_into_files(hf_tensors(family, model), type, how.max_shard_bytes);
     NewDirectory written(directory);

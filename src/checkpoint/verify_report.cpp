@@ -23,8 +23,9 @@ std::vector<fs::path> checkpoints_at(const fs::path& path) {
 
 std::string summary(const Verdict& verdict) {
     if (!verdict.good())
-        return concat("DAMAGED: ", verdict.findings.size(), verdict.findings.size() == 1 ? " finding" : " findings");
-    return concat("good: ", verdict.tensors, " tensors, ", show_bytes(verdict.bytes),
+        return concat("DAMAGED: ", verdict.findings.size(),
+                      verdict.findings.size() == 1 ? " finding" : " findings");
+    return concat("good: ", verdict.tensors, " datasets, ", show_bytes(verdict.bytes),
                   verdict.has_sums ? ", all sums agree" : ", read; format version 1 has no sums to compare");
 }
 
@@ -58,8 +59,9 @@ void verify_and_report(const fs::path& path, std::ostream& out) {
     }
     findings.emplace_back("try: an earlier checkpoint (--ckpt-step), or a copy of this one");
     throw Error(ErrorCategory::checkpoint,
-                concat(damaged, " of ", checkpoints.size(), checkpoints.size() == 1 ? " checkpoint" : " checkpoints",
-                       " in ", path.string(), damaged == 1 ? " is damaged" : " are damaged"),
+                concat(damaged, " of ", checkpoints.size(),
+                       checkpoints.size() == 1 ? " checkpoint" : " checkpoints", " in ", path.string(),
+                       damaged == 1 ? " is damaged" : " are damaged"),
                 std::move(findings));
 }
 

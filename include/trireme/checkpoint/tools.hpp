@@ -25,8 +25,8 @@ void inspect(const std::filesystem::path& path, TensorValues values, std::ostrea
 // Whatever is read is held against its sums.
 bool differ(const std::filesystem::path& a, const std::filesystem::path& b, std::ostream& out);
 
-// Reads all of a checkpoint, or of each one in a directory, and says which are as they were saved. Throws Error
-// (checkpoint) with what was found if any is not.
+// Reads all of a checkpoint, or of each one in a directory, and says which are as they were saved. Throws
+// Error (checkpoint) with what was found if any is not.
 void verify_and_report(const std::filesystem::path& path, std::ostream& out);
 
 } // namespace trireme::checkpoint
