@@ -40,7 +40,7 @@ void add_tokenizer(const options::CheckpointTool& tool, checkpoint::HfExport& ho
 }
 
 void export_hf(const options::CheckpointTool& tool) {
-    const fs::path path = checkpoint::require_checkpoint(tool.load);
+    const fs::path path = checkpoint::require_checkpoint(tool.load, tool.step);
     const options::Resolved::Model model = model_of(checkpoint::read_state(path), path);
     checkpoint::HfExport how;
     how.max_shard_bytes = tool.max_shard_bytes;
@@ -85,8 +85,8 @@ void import_hf(const options::CheckpointTool& tool) {
     const fs::path made = model.import(tool.save, type, options::to_config(values, {}, options::Kept::model));
     std::cout << "imported " << directory.string() << " as " << made.string() << " (" << name(type)
               << ", sequence length " << config.sequence << ")\n"
-              << "try: trireme generate --load " << tool.save << ", or trireme pretrain --finetune --load "
-              << tool.save << "\n";
+              << "try: trireme generate --load " << tool.save << ", or trireme pretrain --load " << tool.save
+              << "\n";
 }
 
 } // namespace
@@ -102,6 +102,9 @@ int run_checkpoint_tool(const options::Parsed& parsed) {
         return 0;
     case options::Command::checkpoint_diff:
         return checkpoint::differ(tool.paths[0], tool.paths[1], std::cout) ? 1 : 0;
+    case options::Command::checkpoint_verify:
+        checkpoint::verify_and_report(tool.paths[0], std::cout);
+        return 0;
     case options::Command::checkpoint_export_hf:
         export_hf(tool);
         return 0;
@@ -109,9 +112,10 @@ int run_checkpoint_tool(const options::Parsed& parsed) {
         import_hf(tool);
         return 0;
     default:
-        throw Error(ErrorCategory::usage,
-                    concat("trireme ", options::name_of(tool.command), " is not in this version"));
+        break;
     }
+    TRIREME_ASSERT(false, "not a checkpoint tool: ", options::name_of(tool.command));
+    return 1;
 }
 
 } // namespace trireme

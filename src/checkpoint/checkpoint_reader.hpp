@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "checkpoint/index.hpp"
-#include "trireme/storage/file.hpp"
+#include "checkpoint/stage_reader.hpp"
 #include "trireme/storage/safetensors.hpp"
 
 namespace trireme::checkpoint {
@@ -31,22 +31,22 @@ storage::FloatType float_type(DType type);
 
 class CheckpointReader {
   public:
-    // `path`: a checkpoint, or a directory of checkpoints, of which the marker's is taken. Throws Error
-    // (checkpoint): nothing there, not readable, of a newer format.
+    // `path`: as of require_checkpoint() (tools.hpp). Throws Error (checkpoint): nothing there, not readable,
+    // damaged, of a newer format.
     explicit CheckpointReader(const std::filesystem::path& path);
+    CheckpointReader(const CheckpointReader&) = delete;
+    CheckpointReader& operator=(const CheckpointReader&) = delete;
 
     const std::filesystem::path& path() const { return path_; }
-    const State& state() const { return state_; }
-    const std::string& program() const { return program_; } // that wrote it
-    std::int64_t format_version() const { return format_version_; }
-    const std::map<std::string, TensorEntry>& tensors() const { return tensors_; }
-    // Of "/parameters/", "/master_weights/", "/first_moment/", "/second_moment/" those that it holds.
-    const std::vector<std::string>& groups() const { return groups_; }
-    // Where the most exact weights are.
-    const std::string& weights() const;
+    const Index& index() const { return index_; }
+    const State& state() const { return index_.state; }
+    const std::map<std::string, TensorEntry>& tensors() const { return tensors_; } // by name
+    const std::vector<std::string>& groups() const { return groups_; }             // "/parameters/" first
+    // Where the most exact weights are: "/master_weights/", or else "/parameters/".
+    std::string weights() const;
 
-    // Element type and shape of GROUP NAME, held against the table of tensors.
-    storage::DatasetInfo info(const std::string& group, const std::string& name);
+    // Throws Error (checkpoint) if the stage file is not as the index says.
+    DType type(const std::string& group, const std::string& name);
     // `bytes`: of the elements of `box` in the dataset's own type, row-major.
     void read(const std::string& group, const std::string& name, const topology::Box& box,
               std::span<std::byte> bytes);
@@ -54,17 +54,18 @@ class CheckpointReader {
     std::vector<double> values(const std::string& group, const std::string& name,
                                const topology::Interval& elements);
 
+    // Holds the sums of all that was read against the saved ones; of a dataset, all must have been read as
+    // often. Throws Error (checkpoint) that names what is damaged.
+    void require_sums() const;
+
   private:
-    storage::File& stage_file(std::int64_t stage);
-    storage::File& file_of(const std::string& name) { return stage_file(tensors_.at(name).stage); }
+    std::size_t slot(const std::string& group, const std::string& name) const;
 
     std::filesystem::path path_;
-    State state_;
-    std::string program_;
-    std::int64_t format_version_ = 0;
+    Index index_;
     std::map<std::string, TensorEntry> tensors_;
     std::vector<std::string> groups_;
-    std::map<std::int64_t, storage::File> files_;
+    StageReader stages_;
 };
 
 } // namespace trireme::checkpoint

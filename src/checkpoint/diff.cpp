@@ -39,7 +39,7 @@ struct Counts {
 };
 
 // The largest difference of two tensors of one shape, read piece by piece.
-struct Difference {
+struct Largest {
     bool bits = false; // of the values as doubles; what one type rounds off is a difference of values
     double largest = 0;
     std::int64_t at = 0; // element
@@ -83,6 +83,9 @@ class Comparison {
         for (const std::string& group : b_.groups())
             if (!holds(a_, group))
                 compare_group(group);
+        out_.flush();
+        a_.require_sums();
+        b_.require_sums();
         return differ_;
     }
 
@@ -137,20 +140,22 @@ class Comparison {
                 ++counts.missing;
                 return concat("  ", name, ": only in ", of == &a_ ? "B" : "A", "\n");
             }
-        const storage::DatasetInfo a = a_.info(group, name), b = b_.info(group, name);
-        if (a.shape != b.shape) {
+        const std::vector<std::int64_t>&a = a_.tensors().at(name).shape, &b = b_.tensors().at(name).shape;
+        if (a != b) {
             ++counts.different;
-            return concat("  ", name, ": ", Shape(a.shape).text(), " | ", Shape(b.shape).text(), "\n");
+            return concat("  ", name, ": ", Shape(a).text(), " | ", Shape(b).text(), "\n");
         }
-        Difference difference;
-        for_each_piece(topology::Box::whole(a.shape).elements(), [&](const topology::Interval& piece) {
+        Largest difference;
+        for_each_piece(topology::Box::whole(a).elements(), [&](const topology::Interval& piece) {
             difference.add(piece.begin, a_.values(group, name, piece), b_.values(group, name, piece));
         });
         std::string line =
-            a.type == b.type ? "" : concat(trireme::name(a.type), " | ", trireme::name(b.type));
+            a_.type(group, name) == b_.type(group, name)
+                ? ""
+                : concat(trireme::name(a_.type(group, name)), " | ", trireme::name(b_.type(group, name)));
         if (difference.bits)
             line += concat(line.empty() ? "" : ", ", "largest difference ", difference.largest, " at ",
-                           position(a.shape, difference.at));
+                           position(a, difference.at));
         if (line.empty()) {
             ++counts.equal;
             return "";

@@ -88,7 +88,7 @@ class Exporter {
   public:
     Exporter(CheckpointReader& contents, storage::FloatType type) : contents_(contents), type_(type) {
         const std::string& first = contents.tensors().begin()->first;
-        const bool same = float_type(contents.info(kParameters, first).type) == type;
+        const bool same = float_type(contents.type(kParameters, first)) == type;
         group_ = same ? kParameters : contents.weights(); // widened, the most exact weights there are
     }
 
@@ -107,7 +107,7 @@ class Exporter {
 
   private:
     void read(const SourcePart& part) {
-        const storage::FloatType from = float_type(contents_.info(group_, part.source->name).type);
+        const storage::FloatType from = float_type(contents_.type(group_, part.source->name));
         const std::int64_t count = part.box.elements();
         raw_.resize(static_cast<std::size_t>(count * storage::size_bytes(from)));
         contents_.read(group_, part.source->name, part.box, raw_);
@@ -131,8 +131,7 @@ void export_hf(const fs::path& checkpoint, catalogue::ModelConfig model, const f
         model.vocabulary = found->second.shape.front();
     check_shapes(contents, model);
     const HfFamily family = family_of(model);
-    const storage::FloatType type =
-        float_type(how.type ? *how.type : contents.info(kParameters, kEmbedding).type);
+    const storage::FloatType type = float_type(how.type ? *how.type : contents.type(kParameters, kEmbedding));
     const std::vector<std::vector<HfTensor>> files =
         cut_into_files(hf_tensors(family, model), type, how.max_shard_bytes);
     NewDirectory written(directory);
@@ -154,6 +153,7 @@ void export_hf(const fs::path& checkpoint, catalogue::ModelConfig model, const f
         }
         file.publish();
     }
+    contents.require_sums();
     if (files.size() > 1)
         publish_file(written.partial() / kSafetensorsIndex, index_text(files, type));
     for (const auto& [from, name] : how.tokenizer_files)

@@ -10,10 +10,12 @@
 #include "checkpoint/hf_parts.hpp"
 #include "checkpoint/hf_tensors.hpp"
 #include "checkpoint/names.hpp"
+#include "checkpoint/partial_directory.hpp"
+#include "checkpoint/stage_writer.hpp"
 #include "trireme/base/file.hpp"
-#include "trireme/base/new_directory.hpp"
 #include "trireme/base/progress_line.hpp"
 #include "trireme/checkpoint/hugging_face.hpp"
+#include "trireme/checkpoint/verify.hpp"
 
 namespace trireme::checkpoint {
 namespace {
@@ -166,11 +168,8 @@ struct HfModel::Impl {
         return concat("[", text, "]");
     }
 
-    void write_stage(const fs::path& path, DType type) const {
-        storage::File file = storage::File::create_alone(path);
-        for (const HfTensor& tensor : tensors)
-            for (const catalogue::Parameter& source : tensor.sources)
-                file.create_dataset(kParameters + source.name, source.shape, type);
+    // All tensors of the model, by pieces.
+    void write(StageWriter& writer, const Contents& contents, DType type) const {
         ProgressLine progress;
         std::vector<std::byte> raw, piece, packed;
         const std::int64_t size = size_bytes(type);
@@ -186,13 +185,11 @@ struct HfModel::Impl {
                              for (const SourcePart& part : parts) {
                                  packed.resize(static_cast<std::size_t>(part.box.elements() * size));
                                  place(part, packed, piece, size, Direction::out_of_piece);
-                                 const storage::Part written{
-                                     part.box, Tensor(packed.data(), Shape(part.box.extents()), type)};
-                                 file.write(kParameters + part.source->name, {&written, 1});
+                                 const std::size_t tensor = contents.find_tensor(part.source->name).value();
+                                 writer.write(contents.slot(0, tensor), part.box, packed);
                              }
                          });
         }
-        file.close();
     }
 };
 
@@ -217,28 +214,33 @@ DType HfModel::type() const {
 }
 
 fs::path HfModel::import(const fs::path& save, DType type, const std::string& options) {
-    const fs::path marker = save / kMarker;
     std::error_code failure;
-    if (fs::exists(marker, failure))
+    if (fs::exists(save / kMarker, failure) || (fs::exists(save, failure) && !checkpoints_in(save).empty()))
         throw Error(ErrorCategory::usage, concat("there are checkpoints in ", save.string(), " already"),
-                    {concat(marker.string(), " names one"), "try: another --save"});
-    const fs::path checkpoint = save / iteration_name(0);
-    NewDirectory written(checkpoint);
+                    {"try: another --save"});
     State state;
     state.options = options;
     state.layout = "one process";
     state.has_optimizer = false;
-    std::vector<TensorEntry> table;
+    Contents contents;
+    contents.groups.push_back({kParameters, type});
     std::int64_t bytes = 0;
     for (const catalogue::Parameter& parameter : catalogue::make_catalogue(impl_->config.model, 1)) {
-        table.push_back({parameter.name, 0, parameter.shape});
+        contents.tensors.push_back({parameter.name, 0, parameter.shape});
         bytes += parameter.elements() * size_bytes(type);
     }
-    require_room(written.partial(), bytes);
-    impl_->write_stage(written.partial() / stage_name(0), type);
-    write_index(written.partial(), state, table);
+    const fs::path checkpoint = save / kReleaseDirectory, partial = partial_name(checkpoint);
+    PartialDirectory written(checkpoint);
+    require_room(partial, bytes);
+    const std::unique_ptr<comm::HostGroup> alone = comm::make_self_host_group();
+    const fs::path stage = partial / stage_name(0);
+    StageWriter writer(stage, contents, lay_out_stage(stage, contents, 0, *alone));
+    impl_->write(writer, contents, type);
+    writer.finish(ReadBack::yes);
+    write_index(partial, state, contents, writer.sums());
     written.publish();
-    publish_file(marker, "0\n");
+    publish_file(save / kMarker, concat(kReleaseDirectory, "\n"));
+    written.settle();
     return checkpoint;
 }
 

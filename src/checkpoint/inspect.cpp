@@ -58,7 +58,7 @@ void inspect(const std::filesystem::path& path, TensorValues values, std::ostrea
     CheckpointReader contents(path);
     const State& state = contents.state();
     out << row("checkpoint", contents.path().string())
-        << row("written by", concat(contents.program(), ", format version ", contents.format_version(),
+        << row("written by", concat(state.program, ", format version ", contents.index().format_version,
                                     ", at ", state.layout))
         << row("iteration", concat(state.iteration, ", consumed samples ", state.consumed_samples,
                                    ", scheduled samples ", state.scheduled_samples, ", optimizer steps ",
@@ -69,7 +69,7 @@ void inspect(const std::filesystem::path& path, TensorValues values, std::ostrea
     for (const std::string& group : contents.groups()) {
         std::string type;
         for (const auto& [tensor, entry] : contents.tensors()) {
-            const DType found = contents.info(group, tensor).type;
+            const DType found = contents.type(group, tensor);
             const std::int64_t elements = topology::Box::whole(entry.shape).elements();
             bytes += elements * size_bytes(found);
             parameters += &group == &contents.groups().front() ? elements : 0;
@@ -95,7 +95,7 @@ void inspect(const std::filesystem::path& path, TensorValues values, std::ostrea
         for (const auto& [tensor, entry] : contents.tensors()) {
             const std::string shape = Shape(entry.shape).text();
             out << "  " << tensor << std::string(width - tensor.size() + 2, ' ')
-                << name(contents.info(group, tensor).type) << "  stage " << entry.stage << "  " << shape;
+                << name(contents.type(group, tensor)) << "  stage " << entry.stage << "  " << shape;
             if (values == TensorValues::summarise) {
                 Summary summary;
                 for_each_piece(topology::Box::whole(entry.shape).elements(),
@@ -110,6 +110,7 @@ void inspect(const std::filesystem::path& path, TensorValues values, std::ostrea
             break;
     }
     out.flush();
+    contents.require_sums();
 }
 
 } // namespace trireme::checkpoint

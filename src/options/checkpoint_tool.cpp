@@ -59,6 +59,7 @@ CheckpointTool resolve_checkpoint_tool(const Parsed& parsed) {
                         .norms = v.norms,
                         .load = v.load.value_or(""),
                         .save = v.save.value_or(""),
+                        .step = v.ckpt_step,
                         .max_shard_bytes = *shard,
                         .type = std::nullopt,
                         .seq_length = v.seq_length,

@@ -108,7 +108,8 @@ std::vector<Row> checkpoint_rows() {
          .placeholder = "N",
          .field = &Values::ckpt_step,
          .range = at_least(0),
-         .help = "load the checkpoint of iteration N instead of the latest"},
+         .help = "load the checkpoint of iteration N instead of the latest",
+         .commands = kEveryRun | kOnlyExport},
         {.name = "no-load-fallback",
          .field = &Values::no_load_fallback,
          .help = "a damaged checkpoint is an error instead of a warning and the newest earlier one that is "

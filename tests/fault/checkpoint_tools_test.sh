@@ -58,7 +58,7 @@ check_contains "diff names groups that are missing" "$output" "first_moment: onl
 
 # --- checkpoints that are none
 absent=$s/absent
-for tool in inspect; do
+for tool in inspect verify; do
     refused "$tool nothing" 4 "there is no checkpoint in $absent" "try: a --save directory" $tool "$absent"
 done
 mkdir "$s/empty"
@@ -79,12 +79,32 @@ truncate -s 20000 "$s/spoilt/iter_0000002/stage_000.h5"
 refused "export of a cut stage file" 4 "stage_000.h5" "try: " export-hf "$s/out" --load "$s/spoilt"
 spoilt
 cp "$s/wide/iter_0000002/stage_000.h5" "$s/spoilt/iter_0000002/"
-refused "a stage file of another model" 4 "has another shape than checkpoint.h5 says" "in checkpoint.h5" inspect "$s/spoilt"
+refused "a stage file of another model" 4 "iter_0000002 in $s/spoilt cannot be loaded" "is not what checkpoint.h5 says.*try: one of its" inspect "$s/spoilt"
+
+# --- verify
+run_well "a second checkpoint beside it" 1 "${tiny[@]}" --save "$s/many" "${steps[@]}" --save-interval 1
+tools verify "$s/many"
+check_equal "verify goes through a directory" "$status $(grep -c 'good: 204 datasets, 1.6 MiB, all sums agree' "$scratch/stdout")" \
+    "0 $(ls -d "$s"/many/iter_* | wc -l)"
+tools verify "$s/many/iter_0000002"
+check_equal "verify of one" "$status $(wc -l <"$scratch/stdout")" "0 1"
+rm -rf "$s/spoilt"
+cp -r "$s/many" "$s/spoilt"
+stage=$s/spoilt/iter_0000001/stage_000.h5
+printf '\x5a' | dd of="$stage" bs=1 seek=$(($(stat -c %s "$stage") / 2)) conv=notrunc status=none
+refused "verify names the tensor and its range" 4 "1 of 2 checkpoints in $s/spoilt is damaged" \
+    "iter_0000001 stage_000.h5 /.* elements 0 to [0-9]+: .*try: an earlier checkpoint" verify "$s/spoilt"
+check_contains "and says which are good" "$(<"$scratch/stdout")" "iter_0000002  good"
+refused "inspect --norms notices as well" 4 "spoilt/iter_0000001 is damaged" "try: trireme checkpoint verify" \
+    inspect --norms "$s/spoilt/iter_0000001"
 
 # --- import
 for model in gpt2 llama qwen2; do
     tools import-hf $models/$model --save "$s/$model"
     check_equal "import $model" "$status" 0
+    tools verify "$s/$model"
+    check_contains "the import of $model has sums" "$status: $output" "0: $s/$model/release  good: "
+    check_contains "and they agree" "$output" "all sums agree"
     tools export-hf "$s/$model-out" --load "$s/$model"
     check_equal "export $model" "$status" 0
 done
@@ -95,7 +115,7 @@ refused "import where checkpoints are" 2 "there are checkpoints in $s/gpt2 alrea
     import-hf $models/llama --save "$s/gpt2"
 # A model without a tokenizer is trained on with any that has as many tokens; ids as text stand for one here.
 awk 'BEGIN{for (i = 0; i < 60; i++) printf "{\"text\": \"%d %d %d %d\"}\n", i, 59 - i, i / 2, 3}' >"$s/numbers.jsonl"
-run_well "fine-tuning of an import" 1 pretrain --load "$s/gpt2" --finetune --device cpu --num-layers 2 --hidden-size 24 \
+run_well "training that starts from an import" 1 pretrain --load "$s/gpt2" --device cpu --num-layers 2 --hidden-size 24 \
     --num-attention-heads 4 --seq-length 16 --max-position-embeddings 48 --micro-batch-size 2 --train-iters 2 --lr 1e-3 \
     --tokenizer-type NullTokenizer --vocab-size 60 --data-path "$s/numbers.jsonl" --split 1,0,0
 

@@ -43,7 +43,7 @@ class HfModel {
     const catalogue::ModelConfig& config() const; // sequence is 0
     DType type() const;                           // that keeps every bit of the word embedding
 
-    // Makes iteration 0 in `save`, without optimizer state, and the marker that names it. `options`: as a
+    // Makes `release` in `save`: weights to start from, and the marker that names it. `options`: as a
     // checkpoint keeps them. Throws Error: usage (there are checkpoints already), output, checkpoint.
     std::filesystem::path import(const std::filesystem::path& save, DType type, const std::string& options);
 

@@ -6,11 +6,13 @@
 #include <cstdint>
 #include <filesystem>
 #include <iosfwd>
+#include <optional>
 
 namespace trireme::checkpoint {
 
-// The checkpoint at `path`, or the one that the marker in it names.
-std::filesystem::path require_checkpoint(const std::filesystem::path& path);
+// The checkpoint at `path`, or the one that the marker in it names, or the one of iteration `step` in it.
+std::filesystem::path require_checkpoint(const std::filesystem::path& path,
+                                         std::optional<std::int64_t> step = {});
 
 enum class TensorValues : std::uint8_t { leave_aside, summarise };
 
@@ -20,6 +22,11 @@ void inspect(const std::filesystem::path& path, TensorValues values, std::ostrea
 
 // Says what differs: counters, options, tensors (bits, largest difference, shapes, missing ones). Returns
 // whether anything does.
+// Whatever is read is held against its sums.
 bool differ(const std::filesystem::path& a, const std::filesystem::path& b, std::ostream& out);
+
+// Reads all of a checkpoint, or of each one in a directory, and says which are as they were saved. Throws
+// Error (checkpoint) with what was found if any is not.
+void verify_and_report(const std::filesystem::path& path, std::ostream& out);
 
 } // namespace trireme::checkpoint

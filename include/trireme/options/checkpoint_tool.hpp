@@ -16,7 +16,8 @@ struct CheckpointTool {
     Command command = Command::checkpoint_inspect;
     std::vector<std::string> paths; // as many as the command has operands
     bool norms = false;
-    std::string load, save; // of export and import
+    std::string load, save;           // of export and import
+    std::optional<std::int64_t> step; // of export
     std::int64_t max_shard_bytes = 0;
     std::optional<ParamsDtype> type;                     // asked for; else what the tensors have
     std::optional<std::int64_t> seq_length;              // of an imported model

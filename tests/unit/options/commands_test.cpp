@@ -56,7 +56,7 @@ TEST(Commands, WrongNumbersOfOperandsAreSaid) {
     };
     EXPECT_EQ(problem("a b c", Command::checkpoint_diff), "trireme checkpoint diff takes A B, not 'a b c'");
     EXPECT_EQ(problem("", Command::checkpoint_verify), "trireme checkpoint verify takes PATH, not nothing");
-    EXPECT_EQ(problem("--lr 0.1 x", Command::pretrain), "--lr takes one value, not 2")
+    EXPECT_EQ(problem("--lr 0.1 x", Command::pretrain), "--lr takes one value, not 2 (0.1 x)")
         << "a run has no operands";
 }
 
