@@ -93,7 +93,8 @@ idle_nodes() { [[ $(sinfo -h -N -o %t | grep -c '^idle$') == "$1" ]]; }
 
 start_cluster() { # NODES
     local i
-    mkdir -p "$TRIREME_CLUSTER"/{etc,log,state,spool,munge}
+    mkdir -p "$TRIREME_CLUSTER"/{etc,log,state,spool,munge,small}
+    mount -t tmpfs -o size=4m tmpfs "$TRIREME_CLUSTER/small" # shared, and soon full
     write_slurm_conf "$1"
     hostname controller
     ip link set lo up
