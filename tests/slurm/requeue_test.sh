@@ -13,7 +13,7 @@ tp2=(--tensor-model-parallel-size 2)
 # depend on how long it is.
 endless() {
     sed "s|= \.\./|= $PWD/tests/|; s|^save *=.*|save = $s/$1|; s|^train-iters.*|train-iters = 1000000|
-        s|^eval-interval.*||; s|^data-path|save-interval = 20\nlr-decay-iters = 200\ndata-path|" tests/configs/tiny.cfg >"$s/$1.cfg"
+        s|^eval-interval.*||; s|^eval-iters.*|eval-iters = 0|; s|^data-path|save-interval = 20\nlr-decay-iters = 200\ndata-path|" tests/configs/tiny.cfg >"$s/$1.cfg"
 }
 # let_it_end NAME: from its checkpoint on it does five more steps and is complete. Sets last.
 let_it_end() {
@@ -24,8 +24,8 @@ let_it_end() {
 all_losses() {
     losses "$s/$1/metrics.jsonl" | awk '{line[$1] = $0; if ($1 > last) last = $1} END {for (i = 1; i <= last; i++) print line[i]}'
 }
-# undisturbed NAME RANKS: the same configuration under mpirun, in one go, in $s/NAME.whole.
-undisturbed() { run_well "$1: undisturbed" "$2" pretrain --config "$s/$1.cfg" "${tp2[@]}" --save "$s/$1.whole"; }
+# undisturbed NAME RANKS OPTION...: the same configuration under mpirun, in one go, in $s/NAME.whole.
+undisturbed() { run_well "$1: undisturbed" "$2" pretrain --config "$s/$1.cfg" --save "$s/$1.whole" "${@:3}"; }
 log_says() { check_contains "$1: $2" "$(<"$s/$1.log")" "$3"; }
 last_exit() { sed -n "s/^$2=//p" "$s/$1/last_exit" | tr '\n' ' '; }
 under_way() { wait_for 90 reaches "$s/$1/metrics.jsonl" "$2"; }
@@ -33,22 +33,22 @@ under_way() { wait_for 90 reaches "$s/$1/metrics.jsonl" "$2"; }
 # --- the warning before the time limit (-t 1: a minute; USR1 45 s before its end)
 endless limit
 submit limit -N2 --ntasks-per-node=2 -t 1 --signal=B:USR1@45 "$templates/pretrain.sbatch" "$s/limit.cfg" "${tp2[@]}"
-check_equal "limit: it queues itself again" "$(queued_again "$job")" 1
+check_equal "limit: it queues itself again" "$(queued_again "$job" 1)" "PENDING 1"
 log_says limit "why" "attempt 0 ended with exit code 75 at iteration $(<"$s/limit/latest_checkpointed_iteration.txt") (signal USR1)"
 let_it_end limit
 restart "$job"
 check_equal "limit: it ends well" "$(finished "$job")" "COMPLETED 0:0"
 log_says limit "one log for both" "attempt 1: 2 nodes x 2 ranks x 4 cores on node[1-2], from iteration $((last - 5)) in $s/limit"
-undisturbed limit 4
+undisturbed limit 4 "${tp2[@]}"
 check_same_bits "limit: the bits of a run in one go" "$(all_losses limit)" "$(losses "$s/limit.whole/metrics.jsonl")" "$last"
 
 # --- a node fails in mid-step of a job that may have one or two: it goes on with half the DP size
 endless node
-submit node -N1-2 --ntasks-per-node=2 "$templates/pretrain.sbatch" "$s/node.cfg" "${tp2[@]}"
+submit node -N1-2 --gpus-per-node=2 "$templates/pretrain.sbatch" "$s/node.cfg" "${tp2[@]}"
 under_way node 25
 log_says node "first on two" "layout    4 ranks on 2 nodes: TP 2 x PP 1 x DP 2"
 lose_node node2
-check_equal "node: Slurm queues the job again" "$(queued_again "$job")" 1
+check_equal "node: Slurm queues the job again" "$(queued_again "$job" 1)" "PENDING 1"
 let_it_end node
 restart "$job"
 check_equal "node: it ends well" "$(finished "$job")" "COMPLETED 0:0"

@@ -69,6 +69,7 @@ start_node() {
     # shellcheck disable=SC2016
     setsid "${pin[@]}" unshare --pid --fork --kill-child --mount --net --uts --ipc bash -c '
         mount -t proc proc /proc
+        mount -t sysfs sysfs /sys # lists the network cards of the namespace that it is mounted in
         mount -t tmpfs -o size=2g,mode=1777 tmpfs /dev/shm
         hostname "$1"
         until ip link show eth0; do sleep 0.02; done
@@ -93,7 +94,8 @@ idle_nodes() { [[ $(sinfo -h -N -o %t | grep -c '^idle$') == "$1" ]]; }
 
 start_cluster() { # NODES
     local i
-    mkdir -p "$TRIREME_CLUSTER"/{etc,log,state,spool,munge}
+    mkdir -p "$TRIREME_CLUSTER"/{etc,log,state,spool,munge,small}
+    mount -t tmpfs -o size=4m tmpfs "$TRIREME_CLUSTER/small" # shared, and soon full
     write_slurm_conf "$1"
     hostname controller
     ip link set lo up

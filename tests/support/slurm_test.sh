@@ -15,7 +15,7 @@ fi
 . tests/support/program_test.sh
 s=$scratch
 templates=$PWD/job_templates
-export PATH=$PWD/$programs:$PATH
+PATH=$(cd "$programs" && pwd):$PATH
 unset TRIREME_TEMPLATES TRIREME_SITE
 # A model whose steps take milliseconds, on any layout.
 model=("$PWD/tests/configs/tiny.cfg" --device cpu)
@@ -36,8 +36,12 @@ finished() {
     wait_for 240 in_state "$1" "$over" || echo -n "not finished: "
     echo "$(field "$1" JobState) $(field "$1" ExitCode)"
 }
-# queued_again JOB: waits for it; prints how often that was so far.
-queued_again() { wait_for 120 in_state "$1" PENDING && field "$1" Restarts; }
+# queued_again JOB TIMES: waits until it is for the TIMES-th time; prints its state and how often it was.
+requeued() { in_state "$1" "$over" || { in_state "$1" PENDING && [[ $(field "$1" Restarts) == "$2" ]]; }; }
+queued_again() {
+    wait_for 120 requeued "$1" "$2"
+    echo "$(field "$1" JobState) $(field "$1" Restarts)"
+}
 # restart JOB: starts a job that queued itself again without Slurm's wait of two minutes. (Sooner than two seconds after it
 # was queued its credential is revoked and it fails.)
 restart() { sleep 3 && scontrol update jobid="$1" StartTime=now; }

@@ -66,6 +66,7 @@ TEST(ModelFiles, HoldThePublishedParameters) {
         EXPECT_EQ(catalogue::parameter_count(model_of(published.file)), published.parameters);
         const std::string text = read_file(concat(kDirectory, published.file), ErrorCategory::data);
         EXPECT_NE(text.find(concat("\n# ", published.gpus, " GPUs")), std::string::npos);
+        EXPECT_NE(text.find(concat("\n# Budget: ", published.gpus, " x ")), std::string::npos);
         EXPECT_NE(text.find(concat("sbatch -N", published.gpus / 8, " pretrain.sbatch ",
                                    std::filesystem::path(published.file).stem().string(), " --data-path")),
                   std::string::npos);
