@@ -11,6 +11,13 @@
 
 namespace trireme::plan {
 
+Software software_of(const RunSetup& setup) {
+    Software software;
+    software.overlaps_reduction = setup.optimizer.overlap != optimizer::Overlap::none;
+    software.overlaps_gather = setup.optimizer.overlap == optimizer::Overlap::reduction_and_gather;
+    return software;
+}
+
 Seconds& Seconds::operator+=(const Seconds& other) {
     matmul += other.matmul;
     attention += other.attention;

@@ -117,14 +117,44 @@ std::string cure(Category category) {
     return "";
 }
 
+// The three largest categories and their cures.
+void append_largest(std::vector<std::string>& details,
+                    const std::array<std::int64_t, memory::kCategories>& bytes) {
+    std::array<std::size_t, memory::kCategories> order{};
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::ranges::sort(order, std::greater{}, [&](std::size_t i) { return bytes[i]; });
+    details.emplace_back("largest, and what makes it smaller:");
+    for (std::size_t i = 0; i < 3 && bytes[order[i]] > 0; ++i)
+        details.push_back(concat("  ", memory::name(static_cast<Category>(order[i])), " ",
+                                 show_bytes(bytes[order[i]]), ": ", cure(static_cast<Category>(order[i]))));
+}
+
+std::array<std::int64_t, memory::kCategories> by_category(const memory::Plan& plan) {
+    std::array<std::int64_t, memory::kCategories> bytes{};
+    for (const memory::Plan::Entry& entry : plan.entries())
+        bytes[static_cast<std::size_t>(entry.category)] += entry.bytes;
+    return bytes;
+}
+
 } // namespace
+
+void require_room(const memory::Plan& plan, std::int64_t taken_bytes, std::int64_t available_bytes,
+                  const std::string& who) {
+    if (plan.bytes() - taken_bytes <= available_bytes)
+        return;
+    std::vector<std::string> details{concat("planned: ", show_bytes(plan.bytes()),
+                                            ", taken so far: ", show_bytes(taken_bytes),
+                                            ", free: ", show_bytes(available_bytes))};
+    append_largest(details, by_category(plan));
+    details.emplace_back("try: trireme plan with the same options and --search GPUS --machine NAME");
+    throw Error(ErrorCategory::device, concat(who, " needs more memory than its device has left"), details);
+}
 
 StageMemory declare_stage(const RunSetup& setup, int stage, const DeviceKind& on,
                           const topology::Schedule& schedule) {
     const DeclaredRank rank(setup, {0, 0, stage}, on, schedule);
     StageMemory memory;
-    for (const memory::Plan::Entry& entry : rank.plan.entries())
-        memory.bytes[static_cast<std::size_t>(entry.category)] += entry.bytes;
+    memory.bytes = by_category(rank.plan);
     memory.total = rank.plan.bytes();
     for (const model::HeldParameter& held : rank.parts.parameters.held())
         memory.stage_parameters += held.parameter.elements();
@@ -155,17 +185,10 @@ void require_room(const RunSetup& setup, const std::vector<StageMemory>& stages,
     const StageMemory& stage = stages[worst];
     if (stage.total <= room_bytes(machine))
         return;
-    std::array<std::size_t, memory::kCategories> order{};
-    std::iota(order.begin(), order.end(), std::size_t{0});
-    std::ranges::sort(order, std::greater{}, [&](std::size_t i) { return stage.bytes[i]; });
     std::vector<std::string> details{concat("a rank of stage ", worst, " needs ", show_bytes(stage.total),
                                             "; ", machine.name, " has ", fixed(machine.memory_gib, 1),
-                                            " GiB less an allowance of ", fixed(machine.allowance_gib, 1)),
-                                     "largest, and what makes it smaller:"};
-    for (std::size_t i = 0; i < 3 && stage.bytes[order[i]] > 0; ++i)
-        details.push_back(concat("  ", memory::name(static_cast<Category>(order[i])), " ",
-                                 show_bytes(stage.bytes[order[i]]), ": ",
-                                 cure(static_cast<Category>(order[i]))));
+                                            " GiB less an allowance of ", fixed(machine.allowance_gib, 1))};
+    append_largest(details, stage.bytes);
     details.push_back(concat("try: trireme plan --search ", setup.grid.ranks(), " --machine ", machine.name,
                              " with the same model"));
     throw Error(ErrorCategory::device, concat(setup.grid.text(), " does not fit ", machine.name), details);

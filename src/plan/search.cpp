@@ -47,6 +47,7 @@ std::vector<RunSetup> layouts(const RunSetup& base, const SearchSetup& search) {
             setup.sequence_parallel = tensor > 1 ? model::SequenceParallel::yes : model::SequenceParallel::no;
             setup.optimizer.sharding =
                 setup.grid.data > 1 ? optimizer::Sharding::data_ranks : optimizer::Sharding::none;
+            setup.optimizer.overlap = setup.grid.data > 1 ? base.optimizer.overlap : optimizer::Overlap::none;
             for (std::int64_t micro_batch = 1; micro_batch <= 64; micro_batch *= 2) {
                 if (!divides(base.global_batch, micro_batch * setup.grid.data))
                     continue;

@@ -9,6 +9,7 @@
 #include "trireme/base/philox.hpp"
 #include "trireme/comm/phase.hpp"
 #include "trireme/plan/declared_rank.hpp"
+#include "trireme/plan/report.hpp"
 
 namespace trireme::train {
 namespace {
@@ -62,6 +63,9 @@ struct Engine::Impl {
         TRIREME_ASSERT(groups.grid == setup.grid, "groups of ", groups.grid.text(), " for ",
                        setup.grid.text());
         comm::agree(*groups.world, [&] {
+            if (const auto available = backend.available_bytes())
+                plan::require_room(plan, backend.allocated_bytes(), *available,
+                                   concat("a rank of stage ", groups.at.pipeline));
             arena.emplace(plan, backend);
             backend.reserve_scratch(declared.scratch_bytes);
         });

@@ -69,7 +69,7 @@ int plan(const options::Resolved& options, void (*say)(const std::string&)) {
     std::optional<plan::Machine> machine;
     if (!options.plan.machine.empty())
         machine = plan::find_machine(options.plan.machine);
-    const plan::Software software;
+    const plan::Software software = plan::software_of(setup);
     if (options.plan.search > 0) {
         plan::SearchSetup search;
         search.gpus = static_cast<int>(options.plan.search);

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -52,6 +53,8 @@ class Backend : public memory::Allocator {
     // Takes what operations need beside their tensors, as planned (DryBackend::scratch_bytes()), so that no
     // step does. What is needed beyond that is taken when it is met.
     virtual void reserve_scratch(std::int64_t) {}
+    // What allocate() could still hand out, where the device can tell.
+    virtual std::optional<std::int64_t> available_bytes() const { return std::nullopt; }
     virtual int threads() const { return 1; } // that share the loops of an operation
     // Whether nothing is computed and tensors point nowhere (dry.hpp).
     virtual bool dry() const { return false; }

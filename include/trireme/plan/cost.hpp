@@ -28,6 +28,9 @@ struct Software {
     bool scatters_transfers = false; // tensor ranks send a part each of what they all hold, then gather
 };
 
+// Trireme's, with the overlaps that the run asks for.
+Software software_of(const RunSetup& setup);
+
 // Where the seconds of a forward or backward pass of a piece go.
 struct Seconds {
     double matmul = 0, attention = 0, memory = 0, tensor = 0; // tensor: exposed tensor-parallel communication

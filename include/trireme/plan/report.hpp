@@ -25,6 +25,10 @@ std::size_t fullest(const std::vector<StageMemory>& stages);
 
 // Bytes that a rank can plan with on a GPU of that machine.
 std::int64_t room_bytes(const Machine& machine);
+// Throws Error (device) if the entries of a plan that are not taken yet need more than there is: with the
+// largest categories and the options that shrink them. `who`: "a rank of stage 3".
+void require_room(const memory::Plan& plan, std::int64_t taken_bytes, std::int64_t available_bytes,
+                  const std::string& who);
 // Throws Error (device) if the fullest stage needs more: with its largest items and the options that shrink
 // them.
 void require_room(const RunSetup& setup, const std::vector<StageMemory>& stages, const Machine& machine);

@@ -69,6 +69,12 @@ void CudaBackend::release(void* data, std::int64_t bytes) noexcept {
     allocated_bytes_ -= bytes;
 }
 
+std::optional<std::int64_t> CudaBackend::available_bytes() const {
+    std::size_t free = 0, total = 0;
+    check(cudaMemGetInfo(&free, &total), "look-up of free memory");
+    return static_cast<std::int64_t>(free);
+}
+
 std::string CudaBackend::description() const {
     cudaDeviceProp properties{};
     check(cudaGetDeviceProperties(&properties, device_), "look-up of the GPU");

@@ -24,6 +24,7 @@ class CudaBackend final : public Backend {
         operations_[static_cast<std::size_t>(StreamRole::compute)]->reserve_scratch(bytes);
     }
     void release(void* data, std::int64_t bytes) noexcept override;
+    std::optional<std::int64_t> available_bytes() const override;
     std::int64_t allocated_bytes() const override { return allocated_bytes_; }
     std::int64_t allocations() const override { return allocations_; }
 

@@ -114,6 +114,16 @@ TEST(CostModel, RecomputationCostsAForwardPass) {
     EXPECT_TRUE(near(again, 4 * (tokens * 16 * 512 * 512 + 2 * 2 * 2 * 8 * 256.0 * 256 / 2 * 64)));
 }
 
+TEST(CostModel, OverlapsWhatTheRunOverlaps) {
+    RunSetup setup = small_setup(2);
+    EXPECT_FALSE(software_of(setup).overlaps_reduction);
+    setup.optimizer.overlap = optimizer::Overlap::reduction;
+    EXPECT_TRUE(software_of(setup).overlaps_reduction);
+    EXPECT_FALSE(software_of(setup).overlaps_gather);
+    setup.optimizer.overlap = optimizer::Overlap::reduction_and_gather;
+    EXPECT_TRUE(software_of(setup).overlaps_reduction && software_of(setup).overlaps_gather);
+}
+
 TEST(CostModel, DoesNotKnowFp64) {
     RunSetup setup = small_setup(2);
     setup.type = DType::f64;

@@ -112,5 +112,23 @@ TEST(PlannedMemory, WhatDoesNotFitNamesItsLargestItems) {
     }
 }
 
+// The same of a run's own rank, with what its communicators have taken already.
+TEST(PlannedMemory, ARunThatDoesNotFitSaysSoBeforeItTakesAnything) {
+    memory::Plan plan;
+    plan.add(Category::weights, "w", Shape{1 << 20}, DType::u8);
+    plan.add(Category::logits, "l", Shape{2 << 20}, DType::u8);
+    plan.count(Category::communication, "mail", 1024);
+    EXPECT_NO_THROW(require_room(plan, 1024, 3 << 20, "a rank"));
+    try {
+        require_room(plan, 1024, (3 << 20) - 1, "a rank of stage 3");
+        FAIL() << "it fits";
+    } catch (const Error& error) {
+        EXPECT_EQ(error.exit_code(), 6);
+        const std::string text = error.message();
+        EXPECT_NE(text.find("a rank of stage 3 needs more memory"), std::string::npos) << text;
+        EXPECT_LT(text.find("  logits 2.0 MiB"), text.find("  weights 1.0 MiB")) << text;
+    }
+}
+
 } // namespace
 } // namespace trireme::plan
