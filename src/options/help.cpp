@@ -95,8 +95,11 @@ std::string own_options() {
 std::string conflicts_page() {
     std::string page = "\n| options | ranks | message |\n|---|---|---|\n";
     for (const Conflict& conflict : conflicts()) {
-        const std::string message = message_of(conflict);
-        const std::size_t begin = message.find("error: ") + 7;
+        const std::string message = message_of(conflict); // "trireme: error: WHAT\n ..."
+        constexpr std::string_view kBefore = "error: ";
+        const std::size_t found = message.find(kBefore);
+        TRIREME_ASSERT(found != std::string::npos, conflict.arguments, " are taken: no conflict");
+        const std::size_t begin = found + kBefore.size();
         page += concat("| `", conflict.arguments, "` | ", conflict.ranks, " | ",
                        cell(message.substr(begin, message.find('\n') - begin)), " |\n");
     }
@@ -172,8 +175,8 @@ All mistakes are reported together, with the values, where they came from and wh
 ## What does not go together
 
 An example for each rule between options: added to a run of 4 layers, hidden size 8, 4 heads and sequences of 16, with
-micro-batches of 1, for 10 iterations (or 1000 samples). Options with values that other options give a meaning are refused
-without those, never left aside in silence. The message goes on with the values, where they came from, and what to try.
+micro-batches of 1, for 10 iterations (or 1000 samples). An option that would do nothing beside the others is refused, not
+ignored. The message goes on with the values, where they came from, and what to try.
 )";
     page += conflicts_page();
     page += "\n## Already so\n\nAccepted, because Trireme does that anyway; one line at start says why.\n";

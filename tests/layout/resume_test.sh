@@ -53,7 +53,7 @@ plain=("${tiny[@]}")
 tiny=(pretrain --config "$s/ramp.cfg")
 resumes ramp 2 --rampup-batch-size 2 2 40 --lr-decay-style WSD --lr-wsd-decay-samples 60 \
     --weight-decay-incr-style linear --start-weight-decay 0.05 --end-weight-decay 0.2 \
-    --use-distributed-optimizer --overlap-grad-reduce --overlap-param-gather --ddp-bucket-size 2000
+    --use-distributed-optimizer --overlap-grad-reduce --overlap-param-gather --ddp-bucket-size 2000 --check-replicas 3
 tiny=("${plain[@]}")
 check_equal "ramp: the batches are those of the ramp" "$(rates "$s/ramp/metrics.jsonl" |
     sed 's/.*size": //' | uniq -c | awk '{ printf "%s x %s ", $1, $2 }')" "7 x 2 4 x 4 2 x 6 7 x 8 "
