@@ -12,6 +12,7 @@
 namespace trireme::model {
 namespace {
 
+using backend::GradWrite;
 using memory::Category;
 using memory::Item;
 
@@ -185,14 +186,20 @@ struct Piece::Impl {
     }
 
     // From the output of the last layer: the gradient of the loss, or what was received.
-    void head_gradient(std::int64_t micro_batch, Slot<Tensor>& in, Tensor grad) {
+    void head_gradient(std::int64_t micro_batch, Slot<Tensor>& in, GradWrite write, Tensor grad) {
         if (head)
-            head->backward(in.head, micro_batch, grad);
+            head->backward(in.head, micro_batch, write, grad);
+    }
+    void embedding_gradient(const Slot<Tensor>& in, std::int64_t first_sample, GradWrite write, Tensor grad) {
+        const bool tied_here = head && stage.config.output_layer == catalogue::OutputLayer::tied;
+        if (embedding)
+            embedding->weight_gradient(in.tokens, first_sample,
+                                       {tied_here ? GradWrite::accumulate : write, write}, grad);
     }
 
-    void backward(std::int64_t micro_batch, std::int64_t first_sample, Tensor grad) {
+    void backward(std::int64_t micro_batch, std::int64_t first_sample, GradWrite write, Tensor grad) {
         Slot<Tensor>& in = slot(micro_batch);
-        head_gradient(micro_batch, in, grad);
+        head_gradient(micro_batch, in, write, grad);
         const AttentionCore core = stage.recompute.mode == Recompute::Mode::selective
                                        ? AttentionCore::recomputed
                                        : AttentionCore::kept;
@@ -203,12 +210,10 @@ struct Piece::Impl {
                 recompute(micro_batch, first_sample, in, group);
             for (std::size_t i = group.first + group.count; i-- > group.first;) {
                 const Tensor input = layer_input(in, micro_batch, i);
-                layers[i].input_gradient(input, in.layers[i], core, WeightGradients::now, first_sample, grad,
-                                         scratch);
+                layers[i].input_gradient(input, in.layers[i], core, write, first_sample, grad, scratch);
             }
         }
-        if (embedding)
-            embedding->weight_gradient(in.tokens, first_sample, grad);
+        embedding_gradient(in, first_sample, write, grad);
     }
 
     std::vector<LayerGradients<Tensor>>& delayed(std::int64_t micro_batch) {
@@ -216,22 +221,22 @@ struct Piece::Impl {
     }
 
     // The weight gradients of head and embedding are not delayed: their inputs are at hand now.
-    void input_gradient(std::int64_t micro_batch, std::int64_t first_sample, Tensor grad) {
+    void input_gradient(std::int64_t micro_batch, std::int64_t first_sample, GradWrite write, Tensor grad) {
         TRIREME_ASSERT(setup.delayed_gradients > 0 && stage.recompute.mode == Recompute::Mode::none,
                        "half a backward pass without the memory for it");
         Slot<Tensor>& in = slot(micro_batch);
-        head_gradient(micro_batch, in, grad);
+        head_gradient(micro_batch, in, write, grad);
         for (std::size_t i = layers.size(); i-- > 0;)
             layers[i].input_gradient(layer_input(in, micro_batch, i), in.layers[i], AttentionCore::kept,
-                                     WeightGradients::later, first_sample, grad, delayed(micro_batch)[i]);
-        if (embedding)
-            embedding->weight_gradient(in.tokens, first_sample, grad);
+                                     std::nullopt, first_sample, grad, delayed(micro_batch)[i]);
+        embedding_gradient(in, first_sample, write, grad);
     }
 
-    void weight_gradient(std::int64_t micro_batch) {
+    void weight_gradient(std::int64_t micro_batch, GradWrite write) {
         Slot<Tensor>& in = slot(micro_batch);
         for (std::size_t i = layers.size(); i-- > 0;)
-            layers[i].weight_gradient(layer_input(in, micro_batch, i), in.layers[i], delayed(micro_batch)[i]);
+            layers[i].weight_gradient(layer_input(in, micro_batch, i), in.layers[i], delayed(micro_batch)[i],
+                                      write);
     }
 
     void recompute(std::int64_t micro_batch, std::int64_t first_sample, Slot<Tensor>& in,
@@ -265,14 +270,15 @@ Tensor Piece::input(std::int64_t micro_batch) const {
 void Piece::forward(const MicroBatch& batch, Mode mode, Tensor output) {
     impl_->forward(batch, mode, output);
 }
-void Piece::backward(std::int64_t micro_batch, std::int64_t first_sample, Tensor grad) {
-    impl_->backward(micro_batch, first_sample, grad);
+void Piece::backward(std::int64_t micro_batch, std::int64_t first_sample, GradWrite write, Tensor grad) {
+    impl_->backward(micro_batch, first_sample, write, grad);
 }
-void Piece::input_gradient(std::int64_t micro_batch, std::int64_t first_sample, Tensor grad) {
-    impl_->input_gradient(micro_batch, first_sample, grad);
+void Piece::input_gradient(std::int64_t micro_batch, std::int64_t first_sample, GradWrite write,
+                           Tensor grad) {
+    impl_->input_gradient(micro_batch, first_sample, write, grad);
 }
-void Piece::weight_gradient(std::int64_t micro_batch) {
-    impl_->weight_gradient(micro_batch);
+void Piece::weight_gradient(std::int64_t micro_batch, GradWrite write) {
+    impl_->weight_gradient(micro_batch, write);
 }
 Tensor Piece::loss() const {
     return impl_->head->loss();

@@ -71,11 +71,6 @@ void Optimizer::copy_master_from_weights() {
                                  states_[i].tensors[static_cast<std::size_t>(StateKind::master_weights)]);
 }
 
-void Optimizer::begin() {
-    for (std::size_t i = 0; i < states_.size(); ++i)
-        backend_->compute().fill(parameters_.bucket_gradients(i), 0);
-}
-
 void Optimizer::gradients_complete(int chunk) {
     for (std::size_t i = 0; i < states_.size(); ++i) {
         if (parameters_.buckets()[i].chunk != chunk)

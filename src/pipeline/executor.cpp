@@ -33,6 +33,11 @@ int most_delayed(std::span<const Instruction> instructions, int chunk) {
     return most;
 }
 
+// The first pass of a step overwrites what the last step left.
+backend::GradWrite first_writes(bool& written) {
+    return std::exchange(written, true) ? backend::GradWrite::accumulate : backend::GradWrite::overwrite;
+}
+
 } // namespace
 
 Executor::Executor(const model::StageSetup& stage, const topology::Placement& placement,
@@ -57,7 +62,7 @@ Executor::Executor(const model::StageSetup& stage, const topology::Placement& pl
         setup.delayed_gradients = most_delayed(schedule_.ranks[static_cast<std::size_t>(here)], number);
         if (setup.has_head)
             head_ = number;
-        Chunk chunk{model::Piece(stage, setup, plan), {}, {}, {}, {}, {}, {}, {}, {}};
+        Chunk chunk{model::Piece(stage, setup, plan), {}, {}, {}, {}, {}, {}, {}, {}, false, false};
         const model::Dimensions d = model::dimensions(stage);
         const Shape hidden{d.Ts, d.B, d.C};
         const auto plan_buffers = [&](const char* what, int count, std::vector<memory::Item>& items) {
@@ -102,8 +107,10 @@ void Executor::forward_only(std::int64_t micro_batches, model::Mode mode, BatchS
 
 void Executor::run(std::span<const Instruction> instructions, model::Mode mode, BatchSource& batches,
                    model::StepHooks* hooks) {
-    for (Chunk& chunk : chunks_)
+    for (Chunk& chunk : chunks_) {
         chunk.piece.begin();
+        chunk.ends_written = chunk.layers_written = false;
+    }
     for (const Instruction& instruction : instructions)
         execute(instruction, mode, batches, hooks);
     const comm::PhaseScope phase("last sends of the pipeline");
@@ -156,7 +163,7 @@ void Executor::execute(const Instruction& instruction, model::Mode mode, BatchSo
         break;
     case Op::weight_gradient: {
         const comm::PhaseScope phase("weight gradient of micro-batch", instruction.micro_batch);
-        at.piece.weight_gradient(instruction.micro_batch);
+        at.piece.weight_gradient(instruction.micro_batch, first_writes(at.layers_written));
         break;
     }
     case Op::send_backward:
@@ -196,10 +203,11 @@ void Executor::backward(const Instruction& instruction, const BatchSource& batch
     pipeline_->wait(at.gradient_receives[i]);
     pipeline_->wait(at.gradient_sends[i]);
     const std::int64_t number = instruction.micro_batch, first_sample = batches.first_sample(number);
+    const backend::GradWrite write = first_writes(at.ends_written);
     if (instruction.op == Op::backward)
-        at.piece.backward(number, first_sample, at.gradients[i]);
+        at.piece.backward(number, first_sample, write, at.gradients[i]);
     else
-        at.piece.input_gradient(number, first_sample, at.gradients[i]);
+        at.piece.input_gradient(number, first_sample, write, at.gradients[i]);
 }
 
 Tensor Executor::loss() const {

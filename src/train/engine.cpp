@@ -178,7 +178,6 @@ std::string Engine::tune(const std::string& known) {
     RandomBatches batches(in.setup, in.groups.at.data);
     NoHooks hooks;
     in.backend.start_tuning();
-    in.optimizer->begin();
     in.executor.train(batches, hooks);
     // Later lines win: the lowest rank's.
     const std::vector<std::string> found = in.groups.world->all_gather(in.backend.end_tuning());
@@ -191,7 +190,6 @@ std::string Engine::tune(const std::string& known) {
 
 StepReport Engine::train_step(pipeline::BatchSource& batches, double learning_rate) {
     Impl& in = *impl_;
-    in.optimizer->begin();
     in.executor.train(batches, *in.optimizer);
     const auto tokens = static_cast<double>(in.setup.global_batch * in.setup.model.sequence);
     const optimizer::StepResult step = in.optimizer->step(learning_rate, 1.0);

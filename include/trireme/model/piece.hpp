@@ -50,13 +50,15 @@ class Piece {
     // output [Ts, B, C]; undefined for a piece with the head.
     void forward(const MicroBatch& batch, Mode mode, Tensor output);
     // grad [Ts, B, C]: the gradient of the output (anything for a piece with the head) becomes that of the
-    // input. Adds to the main gradients.
-    void backward(std::int64_t micro_batch, std::int64_t first_sample, Tensor grad);
+    // input. Main gradients are written by the first pass of a step and added to by the others.
+    void backward(std::int64_t micro_batch, std::int64_t first_sample, backend::GradWrite write, Tensor grad);
 
     // The two halves, for schedules that delay the second: what it needs is kept in between. Not with
-    // recomputation.
-    void input_gradient(std::int64_t micro_batch, std::int64_t first_sample, Tensor grad);
-    void weight_gradient(std::int64_t micro_batch);
+    // recomputation. The first half writes or adds to the main gradients of head and embedding, the second to
+    // those of layers.
+    void input_gradient(std::int64_t micro_batch, std::int64_t first_sample, backend::GradWrite write,
+                        Tensor grad);
+    void weight_gradient(std::int64_t micro_batch, backend::GradWrite write);
 
     // With the head: sum of the token losses since begin() [1] stat, and the logits of the last forward pass
     // [n, V].

@@ -63,8 +63,6 @@ class Optimizer : public model::StepHooks {
     // The weights have been set: master weights follow.
     void copy_master_from_weights();
 
-    // Before the micro-batches of a step: main gradients become zero.
-    void begin();
     // Sums the chunk's main gradients over data ranks.
     void gradients_complete(int chunk) override;
     // `gradient_scale` multiplies the gradients first (1 unless tokens are masked). Collective over the

@@ -40,7 +40,7 @@ class Executor {
     void bind(const memory::Arena& arena, const model::Parameters& parameters,
               const model::Machinery& machinery, comm::Communicator& pipeline);
 
-    // Forward and backward of all micro-batches of a step; gradients are added to the main gradients.
+    // Forward and backward of all micro-batches of a step; main gradients are the sums over them.
     void train(BatchSource& batches, model::StepHooks& hooks);
     // Forward only, without dropout: evaluate leaves the loss sum in loss(), infer the logits in logits().
     void forward_only(std::int64_t micro_batches, model::Mode mode, BatchSource& batches);
@@ -60,6 +60,8 @@ class Executor {
         std::vector<comm::Request> output_sends, gradient_sends;
         std::vector<comm::Request> input_receives;    // by input slot
         std::vector<comm::Request> gradient_receives; // by gradient buffer
+        // Of this step: main gradients of head, embedding and undelayed layers; of delayed layers.
+        bool ends_written, layers_written;
     };
     void run(std::span<const topology::Instruction> instructions, model::Mode mode, BatchSource& batches,
              model::StepHooks* hooks);
