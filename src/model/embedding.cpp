@@ -47,8 +47,14 @@ void Embedding::forward(const Tensor& tokens, std::int64_t first_sample, Mode mo
         ops.bias_dropout_residual(output, {}, {}, settings, output);
 }
 
-void Embedding::weight_gradient(const Tensor& tokens, std::int64_t first_sample, Tensor grad) const {
+void Embedding::weight_gradient(const Tensor& tokens, std::int64_t first_sample, EmbeddingWrite write,
+                                Tensor grad) const {
     backend::Operations& ops = machinery_.backend->compute();
+    // Few rows are hit: the others must be zero.
+    if (write.word == backend::GradWrite::overwrite)
+        ops.fill(grad_word_, 0);
+    if (write.position == backend::GradWrite::overwrite && position_.defined())
+        ops.fill(grad_position_, 0);
     if (const backend::Dropout settings = dropout(first_sample, Mode::train); settings.probability > 0)
         ops.dropout_gradient(grad, settings, grad);
     if (position_.defined())

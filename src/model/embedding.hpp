@@ -9,6 +9,12 @@
 
 namespace trireme::model {
 
+// What becomes of the tables' main gradients: the word table's may have been written by the head it is tied
+// to.
+struct EmbeddingWrite {
+    backend::GradWrite word, position;
+};
+
 class Embedding {
   public:
     explicit Embedding(const StageSetup& setup);
@@ -17,8 +23,9 @@ class Embedding {
 
     // tokens [T, B] i32, output [Ts, B, C].
     void forward(const Tensor& tokens, std::int64_t first_sample, Mode mode, Tensor output) const;
-    // grad [Ts, B, C] is overwritten; adds to the main gradients of both tables.
-    void weight_gradient(const Tensor& tokens, std::int64_t first_sample, Tensor grad) const;
+    // grad [Ts, B, C] is overwritten. Writes or adds to the main gradients of both tables.
+    void weight_gradient(const Tensor& tokens, std::int64_t first_sample, EmbeddingWrite write,
+                         Tensor grad) const;
 
   private:
     backend::Dropout dropout(std::int64_t first_sample, Mode mode) const;

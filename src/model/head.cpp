@@ -84,7 +84,8 @@ void Head::forward(const HeadActivations<Tensor>& kept, std::int64_t micro_batch
     ops.cross_entropy_loss(kept.sums, {}, loss_);
 }
 
-void Head::backward(const HeadActivations<Tensor>& kept, std::int64_t micro_batch, Tensor grad) {
+void Head::backward(const HeadActivations<Tensor>& kept, std::int64_t micro_batch, backend::GradWrite write,
+                    Tensor grad) {
     backend::Operations& ops = machinery_.backend->compute();
     if (gradient_of_ != micro_batch) {
         if (logits_of_ != micro_batch)
@@ -96,9 +97,9 @@ void Head::backward(const HeadActivations<Tensor>& kept, std::int64_t micro_batc
     ops.linear_input_gradient(logits_, word_, grad_norm_);
     const Tensor grad_norm = region_.outside(grad_norm_);
     region_.leave(grad_norm_, grad_norm);
-    ops.linear_weight_gradient(region_.enter(kept.norm), logits_, grad_word_, GradWrite::accumulate);
+    ops.linear_weight_gradient(region_.enter(kept.norm), logits_, grad_word_, write);
     norm_.input_gradient(grad_norm, kept.input, kept.norm_mean, kept.norm_rstd, grad, GradWrite::overwrite);
-    norm_.weight_gradient(grad_norm, kept.input, kept.norm_mean, kept.norm_rstd);
+    norm_.weight_gradient(grad_norm, kept.input, kept.norm_mean, kept.norm_rstd, write);
 }
 
 } // namespace trireme::model

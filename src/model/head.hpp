@@ -43,7 +43,8 @@ class Head {
     void forward(const HeadActivations<Tensor>& kept, std::int64_t micro_batch, Mode mode);
     // grad [Ts, B, C] becomes the gradient of kept.input; adds to the main gradients of norm and word
     // embedding.
-    void backward(const HeadActivations<Tensor>& kept, std::int64_t micro_batch, Tensor grad);
+    void backward(const HeadActivations<Tensor>& kept, std::int64_t micro_batch, backend::GradWrite write,
+                  Tensor grad);
 
     const Tensor& loss() const { return loss_; }     // [1] stat: sum over tokens since begin()
     const Tensor& logits() const { return logits_; } // [n, V] of the last forward pass

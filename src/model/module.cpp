@@ -26,14 +26,13 @@ void Norm::input_gradient(const Tensor& grad_y, const Tensor& x, const Tensor& m
         backend_->compute().layer_norm_input_gradient(grad_y, x, module_.weight, mean, rstd, grad_x, write);
 }
 
-void Norm::weight_gradient(const Tensor& grad_y, const Tensor& x, const Tensor& mean,
-                           const Tensor& rstd) const {
-    constexpr auto kAdd = backend::GradWrite::accumulate;
+void Norm::weight_gradient(const Tensor& grad_y, const Tensor& x, const Tensor& mean, const Tensor& rstd,
+                           backend::GradWrite write) const {
     if (rms_)
-        backend_->compute().rms_norm_weight_gradient(grad_y, x, rstd, module_.grad_weight, kAdd);
+        backend_->compute().rms_norm_weight_gradient(grad_y, x, rstd, module_.grad_weight, write);
     else
         backend_->compute().layer_norm_weight_gradient(grad_y, x, mean, rstd, module_.grad_weight,
-                                                       module_.grad_bias, kAdd);
+                                                       module_.grad_bias, write);
 }
 
 } // namespace trireme::model

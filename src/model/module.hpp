@@ -40,7 +40,8 @@ class Norm {
     void forward(const Tensor& x, Tensor y, Tensor mean, Tensor rstd) const;
     void input_gradient(const Tensor& grad_y, const Tensor& x, const Tensor& mean, const Tensor& rstd,
                         Tensor grad_x, backend::GradWrite write) const;
-    void weight_gradient(const Tensor& grad_y, const Tensor& x, const Tensor& mean, const Tensor& rstd) const;
+    void weight_gradient(const Tensor& grad_y, const Tensor& x, const Tensor& mean, const Tensor& rstd,
+                         backend::GradWrite write) const;
 
   private:
     Module module_;

@@ -12,6 +12,7 @@
 namespace trireme::model {
 namespace {
 
+using backend::GradWrite;
 using memory::Category;
 using memory::Item;
 
@@ -176,7 +177,7 @@ struct Piece::Impl {
         step.hooks->progress();
     }
     void added(const Part& part, Accumulation accumulation) const {
-        if (accumulation == Accumulation::ends)
+        if (accumulation.ends)
             step.hooks->gradient_complete(part);
         step.hooks->progress();
     }
@@ -203,22 +204,26 @@ struct Piece::Impl {
     }
 
     // From the output of the last layer: the gradient of the loss, or what was received.
-    void head_gradient(std::int64_t micro_batch, Slot<Tensor>& in, Tensor grad, Accumulation accumulation) {
+    void head_gradient(std::int64_t micro_batch, Slot<Tensor>& in, Tensor grad,
+                       const Accumulation& accumulation) {
         if (!head)
             return;
-        head->backward(in.head, micro_batch, grad);
+        head->backward(in.head, micro_batch, accumulation.write, grad);
         added({Part::Kind::head}, accumulation);
     }
     void embedding_gradient(std::int64_t first_sample, const Slot<Tensor>& in, Tensor grad,
-                            Accumulation accumulation) {
+                            const Accumulation& accumulation) {
         if (!embedding)
             return;
-        embedding->weight_gradient(in.tokens, first_sample, grad);
+        const bool tied_here = head && stage.config.output_layer == catalogue::OutputLayer::tied;
+        embedding->weight_gradient(
+            in.tokens, first_sample,
+            {tied_here ? GradWrite::accumulate : accumulation.write, accumulation.write}, grad);
         added({Part::Kind::embedding}, accumulation);
     }
 
     void backward(std::int64_t micro_batch, std::int64_t first_sample, Tensor grad,
-                  Accumulation accumulation) {
+                  const Accumulation& accumulation) {
         Slot<Tensor>& in = slot(micro_batch);
         head_gradient(micro_batch, in, grad, accumulation);
         const AttentionCore core = stage.recompute.mode == Recompute::Mode::selective
@@ -231,7 +236,7 @@ struct Piece::Impl {
                 recompute(micro_batch, first_sample, in, group);
             for (std::size_t i = group.first + group.count; i-- > group.first;) {
                 const Tensor input = layer_input(in, micro_batch, i);
-                layers[i].input_gradient(input, in.layers[i], core, WeightGradients::now, first_sample, grad,
+                layers[i].input_gradient(input, in.layers[i], core, accumulation.write, first_sample, grad,
                                          scratch);
                 added(layer_part(i), accumulation);
             }
@@ -245,21 +250,22 @@ struct Piece::Impl {
 
     // The weight gradients of head and embedding are not delayed: their inputs are at hand now.
     void input_gradient(std::int64_t micro_batch, std::int64_t first_sample, Tensor grad,
-                        Accumulation accumulation) {
+                        const Accumulation& accumulation) {
         TRIREME_ASSERT(setup.delayed_gradients > 0 && stage.recompute.mode == Recompute::Mode::none,
                        "half a backward pass without the memory for it");
         Slot<Tensor>& in = slot(micro_batch);
         head_gradient(micro_batch, in, grad, accumulation);
         for (std::size_t i = layers.size(); i-- > 0;)
             layers[i].input_gradient(layer_input(in, micro_batch, i), in.layers[i], AttentionCore::kept,
-                                     WeightGradients::later, first_sample, grad, delayed(micro_batch)[i]);
+                                     std::nullopt, first_sample, grad, delayed(micro_batch)[i]);
         embedding_gradient(first_sample, in, grad, accumulation);
     }
 
-    void weight_gradient(std::int64_t micro_batch, Accumulation accumulation) {
+    void weight_gradient(std::int64_t micro_batch, const Accumulation& accumulation) {
         Slot<Tensor>& in = slot(micro_batch);
         for (std::size_t i = layers.size(); i-- > 0;) {
-            layers[i].weight_gradient(layer_input(in, micro_batch, i), in.layers[i], delayed(micro_batch)[i]);
+            layers[i].weight_gradient(layer_input(in, micro_batch, i), in.layers[i], delayed(micro_batch)[i],
+                                      accumulation.write);
             added(layer_part(i), accumulation);
         }
     }

@@ -218,9 +218,9 @@ void TransformerLayer::leave_to_residual(const Module& module, const Tensor& x, 
     ops.bias_dropout_residual(output, module.bias, residual, dropout, output);
 }
 
-Tensor TransformerLayer::behind_dropout(const backend::Dropout& dropout, WeightGradients weights,
+Tensor TransformerLayer::behind_dropout(const backend::Dropout& dropout, WeightsNow weights,
                                         const Tensor& grad, const Tensor& to) const {
-    if (weights == WeightGradients::now && dropout.probability == 0 && !region_.cuts_sequence())
+    if (weights && dropout.probability == 0 && !region_.cuts_sequence())
         return grad;
     machinery_.backend->compute().dropout_gradient(grad, dropout, region_.outside(to));
     region_.complete(to);
@@ -228,10 +228,9 @@ Tensor TransformerLayer::behind_dropout(const backend::Dropout& dropout, WeightG
 }
 
 void TransformerLayer::input_gradient(const Tensor& input, const LayerActivations<Tensor>& kept,
-                                      AttentionCore core, WeightGradients weights, std::int64_t first_sample,
+                                      AttentionCore core, WeightsNow weights, std::int64_t first_sample,
                                       Tensor grad, const LayerGradients<Tensor>& gradients) const {
     backend::Operations& ops = machinery_.backend->compute();
-    const bool now = weights == WeightGradients::now;
 
     const Tensor down = behind_dropout(dropout(backend::DropoutSite::mlp_output, first_sample, Mode::train),
                                        weights, grad, gradients.down);
@@ -241,13 +240,13 @@ void TransformerLayer::input_gradient(const Tensor& input, const LayerActivation
     } else {
         ops.linear_gelu_input_gradient(down, down_.weight, kept.up, gradients.up);
     }
-    if (now)
-        down_weight_gradient(kept, down);
+    if (weights)
+        down_weight_gradient(kept, down, *weights);
     ops.linear_input_gradient(gradients.up, up_.weight, gradients.mlp_norm);
     const Tensor mlp_norm = region_.outside(gradients.mlp_norm);
     region_.leave(gradients.mlp_norm, mlp_norm);
-    if (now)
-        up_weight_gradient(kept, gradients);
+    if (weights)
+        up_weight_gradient(kept, gradients, *weights);
     mlp_norm_.input_gradient(mlp_norm, kept.residual, kept.mlp_norm_mean, kept.mlp_norm_rstd, grad,
                              GradWrite::accumulate);
 
@@ -258,8 +257,8 @@ void TransformerLayer::input_gradient(const Tensor& input, const LayerActivation
     const backend::Attention settings = attention(first_sample, Mode::train);
     if (core == AttentionCore::recomputed)
         ops.attention_forward(kept.query_key_value, settings, kept.attention, kept.logsumexp);
-    if (now)
-        projection_weight_gradient(kept, projection);
+    if (weights)
+        projection_weight_gradient(kept, projection, *weights);
     ops.attention_input_gradient(gradients.attention, kept.query_key_value, kept.attention, kept.logsumexp,
                                  settings, gradients.query_key_value);
     rotate(gradients.query_key_value, backend::RotaryDirection::backward);
@@ -267,63 +266,60 @@ void TransformerLayer::input_gradient(const Tensor& input, const LayerActivation
                               gradients.attention_norm);
     const Tensor attention_norm = region_.outside(gradients.attention_norm);
     region_.leave(gradients.attention_norm, attention_norm);
-    if (now)
-        query_key_value_weight_gradient(input, kept, gradients);
+    if (weights)
+        query_key_value_weight_gradient(input, kept, gradients, *weights);
     attention_norm_.input_gradient(attention_norm, input, kept.attention_norm_mean, kept.attention_norm_rstd,
                                    grad, GradWrite::accumulate);
 }
 
 void TransformerLayer::weight_gradient(const Tensor& input, const LayerActivations<Tensor>& kept,
-                                       const LayerGradients<Tensor>& gradients) const {
-    down_weight_gradient(kept, gradients.down);
-    up_weight_gradient(kept, gradients);
-    projection_weight_gradient(kept, gradients.projection);
-    query_key_value_weight_gradient(input, kept, gradients);
+                                       const LayerGradients<Tensor>& gradients, GradWrite write) const {
+    down_weight_gradient(kept, gradients.down, write);
+    up_weight_gradient(kept, gradients, write);
+    projection_weight_gradient(kept, gradients.projection, write);
+    query_key_value_weight_gradient(input, kept, gradients, write);
 }
 
-void TransformerLayer::weigh(const Module& module, const Tensor& x, const Tensor& grad_y) const {
+void TransformerLayer::weigh(const Module& module, const Tensor& x, const Tensor& grad_y,
+                             GradWrite write) const {
+    weigh(module, x, grad_y, grad_y, write);
+}
+
+void TransformerLayer::weigh(const Module& module, const Tensor& x, const Tensor& grad_y,
+                             const Tensor& seen_by_bias, GradWrite write) const {
     backend::Operations& ops = machinery_.backend->compute();
+    ops.linear_weight_gradient(x, grad_y, module.grad_weight, write);
     if (module.bias.defined())
-        ops.linear_weight_bias_gradient(x, grad_y, module.grad_weight, module.grad_bias,
-                                        GradWrite::accumulate);
-    else
-        ops.linear_weight_gradient(x, grad_y, module.grad_weight, GradWrite::accumulate);
+        ops.bias_gradient(seen_by_bias, module.grad_bias, write);
 }
 
 // The biases of down and projection are added outside: every tensor rank holds them whole and sees its part
 // of the sequence.
-void TransformerLayer::down_weight_gradient(const LayerActivations<Tensor>& kept,
-                                            const Tensor& grad_down) const {
-    weigh_outside(down_, kept.activated, grad_down);
+void TransformerLayer::down_weight_gradient(const LayerActivations<Tensor>& kept, const Tensor& grad_down,
+                                            GradWrite write) const {
+    weigh(down_, kept.activated, grad_down, region_.outside(grad_down), write);
 }
 
 void TransformerLayer::projection_weight_gradient(const LayerActivations<Tensor>& kept,
-                                                  const Tensor& grad_projection) const {
-    weigh_outside(projection_, head_rows(kept.attention), grad_projection);
-}
-
-void TransformerLayer::weigh_outside(const Module& module, const Tensor& x, const Tensor& grad_y) const {
-    if (!region_.cuts_sequence())
-        return weigh(module, x, grad_y);
-    backend::Operations& ops = machinery_.backend->compute();
-    ops.linear_weight_gradient(x, grad_y, module.grad_weight, GradWrite::accumulate);
-    if (module.bias.defined())
-        ops.bias_gradient(region_.outside(grad_y), module.grad_bias, GradWrite::accumulate);
+                                                  const Tensor& grad_projection, GradWrite write) const {
+    weigh(projection_, head_rows(kept.attention), grad_projection, region_.outside(grad_projection), write);
 }
 
 void TransformerLayer::up_weight_gradient(const LayerActivations<Tensor>& kept,
-                                          const LayerGradients<Tensor>& gradients) const {
-    weigh(up_, region_.enter(kept.mlp_norm), gradients.up);
+                                          const LayerGradients<Tensor>& gradients, GradWrite write) const {
+    weigh(up_, region_.enter(kept.mlp_norm), gradients.up, write);
     mlp_norm_.weight_gradient(region_.outside(gradients.mlp_norm), kept.residual, kept.mlp_norm_mean,
-                              kept.mlp_norm_rstd);
+                              kept.mlp_norm_rstd, write);
 }
 
 void TransformerLayer::query_key_value_weight_gradient(const Tensor& input,
                                                        const LayerActivations<Tensor>& kept,
-                                                       const LayerGradients<Tensor>& gradients) const {
-    weigh(query_key_value_, region_.enter(kept.attention_norm), packed_rows(gradients.query_key_value));
+                                                       const LayerGradients<Tensor>& gradients,
+                                                       GradWrite write) const {
+    weigh(query_key_value_, region_.enter(kept.attention_norm), packed_rows(gradients.query_key_value),
+          write);
     attention_norm_.weight_gradient(region_.outside(gradients.attention_norm), input,
-                                    kept.attention_norm_mean, kept.attention_norm_rstd);
+                                    kept.attention_norm_mean, kept.attention_norm_rstd, write);
 }
 
 } // namespace trireme::model

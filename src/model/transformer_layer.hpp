@@ -12,6 +12,7 @@
 // are planned here, by name.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "module.hpp"
@@ -56,8 +57,8 @@ struct LayerGradients {
 enum class LayerOutput : std::uint8_t { wanted, discarded };
 // What the backward pass finds of the attention core.
 enum class AttentionCore : std::uint8_t { kept, recomputed };
-// When weight gradients are made: within the backward pass or apart, later.
-enum class WeightGradients : std::uint8_t { now, later };
+// How weight gradients are made within a backward pass; without a value apart, later.
+using WeightsNow = std::optional<backend::GradWrite>;
 
 class TransformerLayer {
   public:
@@ -80,15 +81,15 @@ class TransformerLayer {
     // input, output [Ts, B, C].
     void forward(const Tensor& input, const LayerActivations<Tensor>& kept, std::int64_t first_sample,
                  Mode mode, LayerOutput wanted, Tensor output) const;
-    // grad [Ts, B, C]: the gradient of the output becomes that of the input. With WeightGradients::now those
-    // are added to the main gradients of the layer's parameters on the way, each right behind the input
-    // gradient of its module, so that `grad` itself can serve where no dropout stands between; otherwise
-    // `gradients` is filled for weight_gradient().
+    // grad [Ts, B, C]: the gradient of the output becomes that of the input. With a value in `weights` the
+    // main gradients of the layer's parameters are written or added to on the way, each right behind the
+    // input gradient of its module, so that `grad` itself can serve where no dropout stands between;
+    // otherwise `gradients` is filled for weight_gradient().
     void input_gradient(const Tensor& input, const LayerActivations<Tensor>& kept, AttentionCore core,
-                        WeightGradients weights, std::int64_t first_sample, Tensor grad,
+                        WeightsNow weights, std::int64_t first_sample, Tensor grad,
                         const LayerGradients<Tensor>& gradients) const;
     void weight_gradient(const Tensor& input, const LayerActivations<Tensor>& kept,
-                         const LayerGradients<Tensor>& gradients) const;
+                         const LayerGradients<Tensor>& gradients, backend::GradWrite write) const;
 
   private:
     backend::Dropout dropout(backend::DropoutSite site, std::int64_t first_sample, Mode mode) const;
@@ -96,21 +97,24 @@ class TransformerLayer {
 
     // Where the gradient behind a dropout of the residual path is at hand: `grad` itself if that is the same
     // and may serve, else `to`, filled.
-    Tensor behind_dropout(const backend::Dropout& dropout, WeightGradients weights, const Tensor& grad,
+    Tensor behind_dropout(const backend::Dropout& dropout, WeightsNow weights, const Tensor& grad,
                           const Tensor& to) const;
     // output = residual + dropout(x W^T + bias), summed over tensor ranks.
     void leave_to_residual(const Module& module, const Tensor& x, const Tensor& residual,
                            const backend::Dropout& dropout, Tensor output) const;
-    // Weight and bias gradient of a module; of one whose bias is added outside.
-    void weigh(const Module& module, const Tensor& x, const Tensor& grad_y) const;
-    void weigh_outside(const Module& module, const Tensor& x, const Tensor& grad_y) const;
-    void down_weight_gradient(const LayerActivations<Tensor>& kept, const Tensor& grad_down) const;
-    void up_weight_gradient(const LayerActivations<Tensor>& kept,
-                            const LayerGradients<Tensor>& gradients) const;
-    void projection_weight_gradient(const LayerActivations<Tensor>& kept,
-                                    const Tensor& grad_projection) const;
+    // Weight and bias gradient of a module; the bias may see a part of grad_y only.
+    void weigh(const Module& module, const Tensor& x, const Tensor& grad_y, backend::GradWrite write) const;
+    void weigh(const Module& module, const Tensor& x, const Tensor& grad_y, const Tensor& seen_by_bias,
+               backend::GradWrite write) const;
+    void down_weight_gradient(const LayerActivations<Tensor>& kept, const Tensor& grad_down,
+                              backend::GradWrite write) const;
+    void up_weight_gradient(const LayerActivations<Tensor>& kept, const LayerGradients<Tensor>& gradients,
+                            backend::GradWrite write) const;
+    void projection_weight_gradient(const LayerActivations<Tensor>& kept, const Tensor& grad_projection,
+                                    backend::GradWrite write) const;
     void query_key_value_weight_gradient(const Tensor& input, const LayerActivations<Tensor>& kept,
-                                         const LayerGradients<Tensor>& gradients) const;
+                                         const LayerGradients<Tensor>& gradients,
+                                         backend::GradWrite write) const;
     void rotate(const Tensor& query_key_value, backend::RotaryDirection direction) const;
     bool gated() const { return setup_.config.activation == catalogue::Activation::swiglu; }
     Tensor packed_rows(const Tensor& query_key_value) const; // [n, (H + 2 G) D]

@@ -103,8 +103,6 @@ void Optimizer::copy_master_from_weights() {
 }
 
 void Optimizer::begin() {
-    for (std::size_t i = 0; i < states_.size(); ++i)
-        backend_->compute().fill(parameters_.bucket_gradients(i), 0);
     for (State& state : states_)
         state.parts_left = state.parts;
 }

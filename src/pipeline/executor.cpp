@@ -70,9 +70,12 @@ struct Slots {
     }
 };
 
-// One pass less is left to add to some gradients.
-model::Accumulation count_down(int& left) {
-    return --left == 0 ? model::Accumulation::ends : model::Accumulation::goes_on;
+// One pass less is left.
+template <class Passes>
+model::Accumulation count_down(Passes& passes) {
+    const bool first = passes.left == passes.all;
+    --passes.left;
+    return {first ? backend::GradWrite::overwrite : backend::GradWrite::accumulate, passes.left == 0};
 }
 
 } // namespace
@@ -111,7 +114,7 @@ Executor::Executor(const model::StageSetup& stage, const topology::Placement& pl
         setup.delayed_gradients = needed.delayed;
         if (setup.has_head)
             head_ = number;
-        Chunk chunk{model::Piece(stage, setup, plan), {}, {}, {}, {}, {}, {}, {}, {}, 0, 0};
+        Chunk chunk{model::Piece(stage, setup, plan), {}, {}, {}, {}, {}, {}, {}, {}, {}, {}};
         const model::Dimensions d = model::dimensions(stage);
         const Shape hidden{d.Ts, d.B, d.C};
         const auto plan_buffers = [&](const char* what, int count, std::vector<memory::Item>& items) {
@@ -160,11 +163,15 @@ void Executor::forward_only(BatchSource& batches, std::int64_t micro_batches, mo
 
 void Executor::count_gradients(const Script& script) {
     for (Chunk& chunk : chunks_)
-        chunk.end_gradients_left = chunk.layer_gradients_left = 0;
+        chunk.ends = chunk.layers = {};
     for (const Instruction& instruction : script.instructions) {
         Chunk& at = chunk(instruction);
-        at.end_gradients_left += instruction.op == Op::backward || instruction.op == Op::input_gradient;
-        at.layer_gradients_left += instruction.op == Op::backward || instruction.op == Op::weight_gradient;
+        at.ends.all += instruction.op == Op::backward || instruction.op == Op::input_gradient;
+        at.layers.all += instruction.op == Op::backward || instruction.op == Op::weight_gradient;
+    }
+    for (Chunk& chunk : chunks_) {
+        chunk.ends.left = chunk.ends.all;
+        chunk.layers.left = chunk.layers.all;
     }
 }
 
@@ -228,7 +235,7 @@ void Executor::execute(const Instruction& instruction, model::Mode mode, BatchSo
         break;
     case Op::weight_gradient: {
         const comm::PhaseScope phase("weight gradient of micro-batch", instruction.micro_batch);
-        at.piece.weight_gradient(instruction.micro_batch, count_down(at.layer_gradients_left));
+        at.piece.weight_gradient(instruction.micro_batch, count_down(at.layers));
         break;
     }
     case Op::send_backward:
@@ -268,11 +275,11 @@ void Executor::backward(const Instruction& instruction, const BatchSource& batch
     pipeline_->wait(at.gradient_receives[i]);
     pipeline_->wait(at.gradient_sends[i]);
     const std::int64_t number = instruction.micro_batch, first_sample = batches.first_sample(number);
-    const model::Accumulation ends = count_down(at.end_gradients_left);
+    const model::Accumulation ends = count_down(at.ends);
     if (instruction.op == Op::input_gradient)
         return at.piece.input_gradient(number, first_sample, at.gradients[i], ends);
-    const model::Accumulation layers_end = count_down(at.layer_gradients_left);
-    TRIREME_ASSERT(ends == layers_end, "a chunk with both whole and halved backward passes");
+    const model::Accumulation layers = count_down(at.layers);
+    TRIREME_ASSERT(ends.ends == layers.ends, "a chunk with both whole and halved backward passes");
     at.piece.backward(number, first_sample, at.gradients[i], ends);
 }
 

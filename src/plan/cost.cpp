@@ -57,6 +57,9 @@ std::vector<model::Piece> dry_pieces(const RunSetup& setup, const topology::Coor
     return pieces;
 }
 
+// As one of many: adding to what is there.
+constexpr model::Accumulation kOnePass{backend::GradWrite::accumulate, true};
+
 PieceTimes time_piece(const RunSetup& setup, model::Piece& piece, const Tensor& hidden, CostMeter& meter) {
     DryBatches batches(setup);
     PieceTimes times;
@@ -66,12 +69,12 @@ PieceTimes time_piece(const RunSetup& setup, model::Piece& piece, const Tensor& 
     piece.forward(batches.load(0), model::Mode::train, hidden);
     times.forward = meter.take().seconds;
     if (halves_backward(setup)) {
-        piece.input_gradient(0, 0, hidden, model::Accumulation::ends);
+        piece.input_gradient(0, 0, hidden, kOnePass);
         times.input_gradient = meter.take().seconds;
-        piece.weight_gradient(0, model::Accumulation::ends);
+        piece.weight_gradient(0, kOnePass);
         times.weight_gradient = meter.take().seconds;
     } else {
-        piece.backward(0, 0, hidden, model::Accumulation::ends);
+        piece.backward(0, 0, hidden, kOnePass);
         times.input_gradient = meter.take().seconds;
     }
     return times;

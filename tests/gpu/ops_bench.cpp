@@ -132,20 +132,9 @@ int measure(int argc, char** argv) {
     };
     // What stands behind a product and may go into it: both ways.
     const auto behind = [&](const char* name, std::size_t x, std::size_t w, std::size_t b, std::size_t y,
-                            std::size_t gw, std::size_t gb, double out, double in) {
+                            double out, double in) {
         const Tensor from = at(x).reshaped(Shape{n, static_cast<std::int64_t>(in)}),
                      to = at(y).reshaped(Shape{n, static_cast<std::int64_t>(out)});
-        bench.time(concat(name, " weight, then bias gradient").c_str(), gemm(nn, out, in), kRate,
-                   [&](Operations& o) {
-                       o.linear_weight_gradient(from, to, at(gw), GradWrite::accumulate);
-                       o.bias_gradient(to, at(gb), GradWrite::accumulate);
-                   });
-        bench.time(concat(name, " weight and bias gradient").c_str(), gemm(nn, out, in), kRate,
-                   [&](Operations& o) {
-                       o.linear_weight_bias_gradient(from, to, at(gw), at(gb), GradWrite::accumulate);
-                   });
-        if (b == 0)
-            return;
         const Tensor added = at(hidden3).reshaped(Shape{n, C}), hidden_y = to.reshaped(Shape{T, B, C});
         bench.time(concat(name, " forward, then residual").c_str(), gemm(nn, out, in), kRate,
                    [&](Operations& o) {
@@ -155,10 +144,8 @@ int measure(int argc, char** argv) {
         bench.time(concat(name, " forward with residual").c_str(), gemm(nn, out, in), kRate,
                    [&](Operations& o) { o.linear_residual_forward(from, at(w), at(b), added, to); });
     };
-    behind("qkv", hidden, w_qkv, 0, qkv, g_qkv, gbias_q, 3 * c, c);
-    behind("projection", hidden, w_proj, bias_c, hidden2, g_proj, gbias_c, c, c);
-    behind("up", hidden, w_up, 0, wide, g_up, gbias_f, f, c);
-    behind("down", wide, w_down, bias_c, hidden, g_down, gbias_c, c, f);
+    behind("projection", hidden, w_proj, bias_c, hidden2, c, c);
+    behind("down", wide, w_down, bias_c, hidden, c, f);
     linear("qkv", hidden, w_qkv, bias_q, qkv, g_qkv, 3 * c, c);
     linear("projection", hidden, w_proj, 0, hidden2, g_proj, c, c);
     linear("up", hidden, w_up, bias_f, wide, g_up, f, c);

@@ -42,8 +42,12 @@ struct StepContext {
     double loss_gradient = 0;
 };
 
-// Whether a micro-batch is the last of the step to add to the main gradients in question.
-enum class Accumulation : std::uint8_t { goes_on, ends };
+// A pass over one micro-batch and the main gradients in question: the first of a step overwrites what the last
+// step left, the others add to it; the last one ends it.
+struct Accumulation {
+    backend::GradWrite write = backend::GradWrite::accumulate;
+    bool ends = false;
+};
 
 class Piece {
   public:
@@ -61,7 +65,7 @@ class Piece {
     // output [Ts, B, C]; undefined for a piece with the head.
     void forward(const MicroBatch& batch, Mode mode, Tensor output);
     // grad [Ts, B, C]: the gradient of the output (anything for a piece with the head) becomes that of the
-    // input. Adds to the main gradients.
+    // input. Main gradients are written or added to.
     void backward(std::int64_t micro_batch, std::int64_t first_sample, Tensor grad,
                   Accumulation accumulation);
 

@@ -75,7 +75,7 @@ class Optimizer : public model::StepHooks {
     // The weights have been set: master weights follow.
     void copy_master_from_weights();
 
-    // Before the micro-batches of a step: main gradients become zero.
+    // Before the micro-batches of a step, whose first one overwrites the main gradients.
     void begin();
     // Sums main gradients over data ranks: those of a chunk, or bucket by bucket as they are complete.
     void gradient_complete(const model::Part& part) override;

@@ -58,7 +58,7 @@ class Executor {
     void bind(const memory::Arena& arena, const model::Parameters& parameters,
               const model::Machinery& machinery, comm::Communicator& pipeline);
 
-    // Forward and backward of all micro-batches of a step; gradients are added to the main gradients.
+    // Forward and backward of all micro-batches of a step; main gradients are the sums over them.
     // Abandoned by the gate, the gradients mean nothing and the hooks were not told.
     StepEnd train(BatchSource& batches, std::int64_t micro_batches, const model::StepContext& step,
                   StepGate* gate = nullptr);
@@ -81,8 +81,11 @@ class Executor {
         std::vector<comm::Request> output_sends, gradient_sends;
         std::vector<comm::Request> input_receives;    // by input slot
         std::vector<comm::Request> gradient_receives; // by gradient buffer
-        // Of the step under way: passes that have still to add gradients of head and embedding, of layers.
-        int end_gradients_left, layer_gradients_left;
+        // Of the step under way: the passes that add to main gradients of head and embedding, and of layers.
+        struct Passes {
+            int all = 0, left = 0;
+        };
+        Passes ends, layers;
     };
     // What this stage does in steps of one number of micro-batches.
     struct Script {

@@ -7,11 +7,20 @@ namespace {
 
 constexpr float kRoot2OverPi = 0.79788456080286535588f, kCubic = 0.044715f;
 
+// Of a value in [1, infinity]; bf16 has 8 bits, to which the fast one is exact.
+template <class T>
+__device__ float reciprocal(float x) {
+    if constexpr (std::is_same_v<T, bf16>)
+        return __fdividef(1, x);
+    else
+        return 1 / x;
+}
+
 // 1 + tanh u = 2 s with s = 1 / (1 + e^(-2 u)); s and s (1 - s) keep their digits at both ends, and nothing
 // overflows.
 template <class T>
 __device__ void sigmoid(float twice_u, float& s, float& slope) {
-    const float e = exponential<T>(-fabsf(twice_u)), larger = 1 / (1 + e);
+    const float e = exponential<T>(-fabsf(twice_u)), larger = reciprocal<T>(1 + e);
     s = twice_u >= 0 ? larger : e * larger;
     slope = e * larger * larger;
 }

@@ -14,6 +14,7 @@ struct DeviceDropout {
     float factor = 1;            // of what is kept
     std::uint64_t threshold = 0; // a word below it keeps its element; 2^32 keeps all
     std::uint64_t first_sample = 0;
+    std::uint32_t last = 0; // the largest word that keeps its element
     std::uint32_t key0 = 0, key1 = 0, counter2 = 0, first_position = 0;
 
     DeviceDropout() = default;
@@ -26,6 +27,7 @@ struct DeviceDropout {
                                                                         << 16),
           first_position(static_cast<std::uint32_t>(dropout.first_position)) {
         const PhiloxKey key = philox_key(dropout.seed, RandomDomain::dropout);
+        last = static_cast<std::uint32_t>(std::max<std::uint64_t>(1, threshold) - 1);
         key0 = key[0];
         key1 = key[1];
     }
@@ -40,17 +42,17 @@ struct DeviceDropout {
         std::uint32_t k0 = key0, k1 = key1 + static_cast<std::uint32_t>(sample >> 32);
 #pragma unroll
         for (int round = 0; round < 10; ++round) {
-            const std::uint32_t high0 = __umulhi(0xD2511F53u, c0), low0 = 0xD2511F53u * c0;
-            const std::uint32_t high1 = __umulhi(0xCD9E8D57u, c2), low1 = 0xCD9E8D57u * c2;
-            c0 = high1 ^ c1 ^ k0;
-            c1 = low1;
-            c2 = high0 ^ c3 ^ k1;
-            c3 = low0;
+            const std::uint64_t product0 = std::uint64_t{0xD2511F53u} * c0; // one instruction each
+            const std::uint64_t product1 = std::uint64_t{0xCD9E8D57u} * c2;
+            c0 = static_cast<std::uint32_t>(product1 >> 32) ^ c1 ^ k0;
+            c1 = static_cast<std::uint32_t>(product1);
+            c2 = static_cast<std::uint32_t>(product0 >> 32) ^ c3 ^ k1;
+            c3 = static_cast<std::uint32_t>(product0);
             k0 += 0x9E3779B9u;
             k1 += 0xBB67AE85u;
         }
-        return (c0 < threshold ? 1u : 0u) | (c1 < threshold ? 2u : 0u) | (c2 < threshold ? 4u : 0u) |
-               (c3 < threshold ? 8u : 0u);
+        return (c0 <= last ? 1u : 0u) | (c1 <= last ? 2u : 0u) | (c2 <= last ? 4u : 0u) |
+               (c3 <= last ? 8u : 0u);
     }
 
     // Their multipliers (0 or factor).
