@@ -56,6 +56,7 @@ struct Piece::Impl {
     std::optional<Embedding> embedding;
     std::optional<Head> head;
     Machinery machinery;
+    Probe* probe = nullptr;
 
     std::vector<Slot<Item>> slot_items;
     std::vector<Item> input_items; // of the first layer: more than slots
@@ -167,16 +168,32 @@ struct Piece::Impl {
         return layer == 0 ? first_input(micro_batch) : in.inputs[layer - 1];
     }
 
+    std::int64_t layer_number(std::size_t i) const {
+        return setup.layers.begin + static_cast<std::int64_t>(i);
+    }
+    void look_at_output(std::int64_t layer, std::int64_t micro_batch, const Tensor& output) const {
+        if (probe != nullptr)
+            probe->output(layer, micro_batch, output);
+    }
+    void look_at_gradient(std::int64_t layer, std::int64_t micro_batch, const Tensor& gradient) const {
+        if (probe != nullptr)
+            probe->gradient(layer, micro_batch, gradient);
+    }
+
     void forward(const MicroBatch& batch, Mode mode, Tensor output) {
         Slot<Tensor>& in = slot(batch.number);
         if (embedding) {
             machinery.backend->copy_to_device(batch.tokens, in.tokens);
             embedding->forward(in.tokens, batch.first_sample, mode, first_input(batch.number));
+            look_at_output(Probe::kEmbedding, batch.number, first_input(batch.number));
         }
         const Tensor last = head ? in.head.input : output;
-        for (std::size_t i = 0; i < layers.size(); ++i)
+        for (std::size_t i = 0; i < layers.size(); ++i) {
+            const Tensor out = i + 1 < layers.size() ? in.inputs[i] : last;
             layers[i].forward(layer_input(in, batch.number, i), in.layers[i], batch.first_sample, mode,
-                              LayerOutput::wanted, i + 1 < layers.size() ? in.inputs[i] : last);
+                              LayerOutput::wanted, out);
+            look_at_output(layer_number(i), batch.number, out);
+        }
         if (head) {
             if (mode != Mode::infer)
                 machinery.backend->copy_to_device(batch.targets, in.head.targets);
@@ -205,6 +222,7 @@ struct Piece::Impl {
                 const Tensor input = layer_input(in, micro_batch, i);
                 layers[i].input_gradient(input, in.layers[i], core, first_sample, grad, scratch);
                 layers[i].weight_gradient(input, in.layers[i], scratch);
+                look_at_gradient(layer_number(i), micro_batch, grad);
             }
         }
         if (embedding)
@@ -221,9 +239,11 @@ struct Piece::Impl {
                        "half a backward pass without the memory for it");
         Slot<Tensor>& in = slot(micro_batch);
         head_gradient(micro_batch, in, grad);
-        for (std::size_t i = layers.size(); i-- > 0;)
+        for (std::size_t i = layers.size(); i-- > 0;) {
             layers[i].input_gradient(layer_input(in, micro_batch, i), in.layers[i], AttentionCore::kept,
                                      first_sample, grad, delayed(micro_batch)[i]);
+            look_at_gradient(layer_number(i), micro_batch, grad);
+        }
         if (embedding)
             embedding->weight_gradient(in.tokens, first_sample, grad);
     }
@@ -254,6 +274,9 @@ void Piece::bind(const memory::Arena& arena, const Parameters& parameters, const
 }
 const PieceSetup& Piece::setup() const {
     return impl_->setup;
+}
+void Piece::watch(Probe* probe) {
+    impl_->probe = probe;
 }
 void Piece::begin() {
     if (impl_->head)

@@ -71,6 +71,11 @@ std::vector<Row> training_rows() {
         {.name = "no-check-for-nan-in-loss-and-grad",
          .field = &Values::no_check_for_nan_in_loss_and_grad,
          .help = "go on when loss or gradient is not finite; without it the run stops (exit 7)"},
+        {.name = "rerun-nan",
+         .field = &Values::rerun_nan,
+         .help = "repeat a step that is not finite to tell a flaw of the model (exit 7) from one of the "
+                 "hardware (exit "
+                 "6), and name layer and rank"},
     };
 }
 

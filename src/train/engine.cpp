@@ -201,6 +201,26 @@ StepReport Engine::train_step(pipeline::BatchSource& batches, double learning_ra
     return {in.total_loss() / tokens, step.gradient_norm, step.updated};
 }
 
+void Engine::forward_and_backward(pipeline::BatchSource& batches, model::Probe* probe) {
+    Impl& in = *impl_;
+    NoHooks hooks;
+    in.optimizer->begin();
+    in.executor.watch(probe);
+    in.executor.train(batches, hooks);
+    in.executor.watch(nullptr);
+}
+
+std::optional<double> Engine::own_loss() {
+    Impl& in = *impl_;
+    if (!in.executor.has_head() || in.groups.at.tensor != 0)
+        return std::nullopt;
+    return in.read_scalar(in.executor.loss());
+}
+
+Tensor Engine::own_loss_tensor() const {
+    return impl_->executor.loss();
+}
+
 double Engine::evaluate(pipeline::BatchSource& batches, std::int64_t micro_batches) {
     Impl& in = *impl_;
     in.executor.forward_only(micro_batches, model::Mode::evaluate, batches);

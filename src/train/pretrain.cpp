@@ -15,6 +15,7 @@
 #include "evaluation.hpp"
 #include "first_screen.hpp"
 #include "metrics.hpp"
+#include "nan_examination.hpp"
 #include "prepare_data.hpp"
 #include "stop.hpp"
 #include "trireme/base/file.hpp"
@@ -300,20 +301,41 @@ class Training {
         const bool stop = !good && options_.training.check_for_nan;
         if (stop || iteration % options_.run.log_interval == 0 || !logged_)
             log(report, rate);
+        if (stop && options_.training.rerun_nan && !report.updated) {
+            const Error cause = find_cause(iteration);
+            comm::agree(world_, [&] { throw cause; });
+        }
         if (stop)
             comm::agree(world_, [&] { throw_non_finite(report, iteration); });
         return true;
     }
 
+    std::string samples_of_step() const {
+        return concat("samples ", state_.consumed_samples - options_.batch.global_batch_size, " to ",
+                      state_.consumed_samples - 1);
+    }
+
     void throw_non_finite(const StepReport& report, std::int64_t iteration) const {
-        throw Error(ErrorCategory::non_finite,
-                    concat("loss or gradient is not finite in iteration ", iteration),
-                    {concat("lm loss ", report.loss, ", gradient norm ", report.gradient_norm, ", samples ",
-                            state_.consumed_samples - options_.batch.global_batch_size, " to ",
-                            state_.consumed_samples - 1),
-                     "the weights were not updated by this step and nothing was saved after it",
-                     "try: resume from the last checkpoint with a lower --lr or a longer warm-up; "
-                     "--no-check-for-nan-in-loss-and-grad skips such steps instead"});
+        throw Error(
+            ErrorCategory::non_finite, concat("loss or gradient is not finite in iteration ", iteration),
+            {concat("lm loss ", report.loss, ", gradient norm ", report.gradient_norm, ", ",
+                    samples_of_step()),
+             "the weights were not updated by this step and nothing was saved after it",
+             "try: resume from the last checkpoint with a lower --lr or a longer warm-up; "
+             "--no-check-for-nan-in-loss-and-grad skips such steps instead; --rerun-nan tells model from "
+             "hardware"});
+    }
+
+    // Repeats the step, which has changed no weight, and says what that shows.
+    Error find_cause(std::int64_t iteration) {
+        const std::vector<int> bad_loss = ranks_with_bad_loss(*engine_);
+        const auto again = [&] {
+            DatasetBatches batches(*dataset_, data::Split::train, *engine_,
+                                   state_.consumed_samples - options_.batch.global_batch_size, workers());
+            return examine(*engine_, *backend_, batches);
+        };
+        const Flaws first = again(), second = again();
+        return judge_flaws(iteration, samples_of_step(), bad_loss, first, second, runtime_.hosts());
     }
 
     void log(const StepReport& report, double rate) {

@@ -92,6 +92,7 @@ struct Resolved {
         std::int64_t exit_interval = 0; // 0: none
         std::uint64_t seed = 0;
         bool check_for_nan = true;
+        bool rerun_nan = false;
     } training;
 
     struct Exit {

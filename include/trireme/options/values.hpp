@@ -76,6 +76,7 @@ struct Values {
     std::optional<std::string> exit_signal;
     std::int64_t seed = 0;
     bool no_check_for_nan_in_loss_and_grad = false;
+    bool rerun_nan = false;
 
     // Optimizer
     std::optional<double> lr;

@@ -59,6 +59,7 @@ class Executor {
     // Forward only, without dropout: evaluate leaves the loss sum in loss(), infer the logits in logits().
     void forward_only(std::int64_t micro_batches, model::Mode mode, BatchSource& batches);
 
+    void watch(model::Probe* probe); // of all pieces (Piece::watch())
     bool has_head() const { return head_ >= 0; }
     Tensor
     loss() const; // [1] stat: sum of token losses of the last train() or forward_only(); with the head only
