@@ -95,7 +95,7 @@ class Training {
         std::optional<CutShort> gate;
         if (requests_.active())
             gate.emplace(world_, engine_->groups().grid.pipeline, requests_);
-        stop_ = requests_.decide({}); // what came during the start
+        stop_ = requests_.decide(StopRequests::Heed::signals_and_job, {}); // what came during the start
         interval_start_ = Clock::now();
         bool at_interval = false;
         for (std::int64_t iteration = state_.iteration + 1; iteration <= last && !stop_ && !at_interval;
@@ -109,7 +109,7 @@ class Training {
             if (save_interval > 0 && iteration % save_interval == 0)
                 save();
             if (iteration < last)
-                stop_ = requests_.decide(needs(iteration + 1));
+                stop_ = requests_.decide(StopRequests::Heed::all, needs(iteration + 1));
             const std::int64_t exit_interval = options_.training.exit_interval;
             at_interval = exit_interval > 0 && iteration % exit_interval == 0;
         }
@@ -416,7 +416,7 @@ class Training {
     }
 
     void stop_for_time() {
-        stop_ = requests_.decide({});
+        stop_ = requests_.decide(StopRequests::Heed::signals_and_job, {});
         if (!stop_)
             stop_.reason = "time-limit"; // moved a moment ago: too late
     }
