@@ -2,6 +2,7 @@
 #include "comm/launch.hpp"
 
 #include <charconv>
+#include <sstream>
 
 namespace trireme::comm {
 
@@ -64,6 +65,20 @@ Launch read_launch(const Variables& get) {
         launch.starter = "alone";
     }
     return launch;
+}
+
+std::string kinds_of_pmi(const std::string& words) {
+    std::string kinds;
+    std::istringstream lines(words);
+    for (std::string line; std::getline(lines, line);) {
+        std::istringstream parts(line);
+        std::string kind, more;
+        if (parts >> kind && kind == "srun:")
+            parts >> kind;
+        if (!kind.empty() && kind != "srun:" && !(parts >> more)) // sentences are not kinds
+            kinds += concat(kinds.empty() ? "" : ", ", kind);
+    }
+    return kinds;
 }
 
 std::optional<Error> check_before_start(const Launch& launch, const MpiLibrary& library,

@@ -37,6 +37,10 @@ struct MpiLibrary {
 // What srun offers, "pmix, pmi2, none"; asked only when a message needs it.
 using AskSlurm = std::function<std::string()>;
 
+// The kinds in the words of srun --mpi=list, one a line, with or without "srun:" before them: "pmix, none,
+// pmi2".
+std::string kinds_of_pmi(const std::string& words);
+
 // Before MPI_Init: the launcher gave nothing that this MPI can use. Every process gets the same Error; the
 // launcher's rank 0 is its speaker.
 std::optional<Error> check_before_start(const Launch& launch, const MpiLibrary& library,

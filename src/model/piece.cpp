@@ -58,6 +58,7 @@ struct Piece::Impl {
     std::optional<Head> head;
     Machinery machinery;
     StepContext step;
+    Probe* probe = nullptr;
 
     std::vector<Slot<Item>> slot_items;
     std::vector<Item> input_items; // of the first layer: more than slots
@@ -169,17 +170,26 @@ struct Piece::Impl {
         return layer == 0 ? first_input(micro_batch) : in.inputs[layer - 1];
     }
 
-    Part layer_part(std::size_t i) const {
-        return {Part::Kind::layer, setup.layers.begin + static_cast<std::int64_t>(i)};
+    std::int64_t layer_number(std::size_t i) const {
+        return setup.layers.begin + static_cast<std::int64_t>(i);
     }
+    Part layer_part(std::size_t i) const { return {Part::Kind::layer, layer_number(i)}; }
     void needs(const Part& part) const {
         step.hooks->parameters_needed(part);
         step.hooks->progress();
     }
-    void added(const Part& part, Accumulation accumulation) const {
+    void added(const Part& part, const Accumulation& accumulation) const {
         if (accumulation.ends)
             step.hooks->gradient_complete(part);
         step.hooks->progress();
+    }
+    void look_at_output(std::int64_t layer, std::int64_t micro_batch, const Tensor& output) const {
+        if (probe != nullptr)
+            probe->output(layer, micro_batch, output);
+    }
+    void look_at_gradient(std::int64_t layer, std::int64_t micro_batch, const Tensor& gradient) const {
+        if (probe != nullptr)
+            probe->gradient(layer, micro_batch, gradient);
     }
 
     void forward(const MicroBatch& batch, Mode mode, Tensor output) {
@@ -188,12 +198,15 @@ struct Piece::Impl {
             needs({Part::Kind::embedding});
             machinery.backend->copy_to_device(batch.tokens, in.tokens);
             embedding->forward(in.tokens, batch.first_sample, mode, first_input(batch.number));
+            look_at_output(Probe::kEmbedding, batch.number, first_input(batch.number));
         }
         const Tensor last = head ? in.head.input : output;
         for (std::size_t i = 0; i < layers.size(); ++i) {
             needs(layer_part(i));
+            const Tensor out = i + 1 < layers.size() ? in.inputs[i] : last;
             layers[i].forward(layer_input(in, batch.number, i), in.layers[i], batch.first_sample, mode,
-                              LayerOutput::wanted, i + 1 < layers.size() ? in.inputs[i] : last);
+                              LayerOutput::wanted, out);
+            look_at_output(layer_number(i), batch.number, out);
         }
         if (head) {
             needs({Part::Kind::head});
@@ -238,6 +251,7 @@ struct Piece::Impl {
                 const Tensor input = layer_input(in, micro_batch, i);
                 layers[i].input_gradient(input, in.layers[i], core, accumulation.write, first_sample, grad,
                                          scratch);
+                look_at_gradient(layer_number(i), micro_batch, grad);
                 added(layer_part(i), accumulation);
             }
         }
@@ -255,9 +269,11 @@ struct Piece::Impl {
                        "half a backward pass without the memory for it");
         Slot<Tensor>& in = slot(micro_batch);
         head_gradient(micro_batch, in, grad, accumulation);
-        for (std::size_t i = layers.size(); i-- > 0;)
+        for (std::size_t i = layers.size(); i-- > 0;) {
             layers[i].input_gradient(layer_input(in, micro_batch, i), in.layers[i], AttentionCore::kept,
                                      std::nullopt, first_sample, grad, delayed(micro_batch)[i]);
+            look_at_gradient(layer_number(i), micro_batch, grad);
+        }
         embedding_gradient(first_sample, in, grad, accumulation);
     }
 
@@ -290,6 +306,9 @@ void Piece::bind(const memory::Arena& arena, const Parameters& parameters, const
 }
 const PieceSetup& Piece::setup() const {
     return impl_->setup;
+}
+void Piece::watch(Probe* probe) {
+    impl_->probe = probe;
 }
 void Piece::begin(const StepContext& step) {
     impl_->step = step;

@@ -243,6 +243,7 @@ Resolved resolve(const Parsed& parsed, const Environment& environment) {
         resolved.training.exit_interval = v.exit_interval.value_or(0);
         resolved.exit = exit_of(v);
         resolved.training.check_for_nan = !v.no_check_for_nan_in_loss_and_grad;
+        resolved.training.rerun_nan = v.rerun_nan;
         resolved.optimizer = optimizer_of(v);
     }
     if (parsed.command == Command::plan && v.train_iters) {

@@ -71,6 +71,9 @@ void check_run(Checker& check) {
     if (v.search && v.world_size && *v.search != *v.world_size)
         check.complain("--search names the number of GPUs too", {"search", "world-size"},
                        "leave out --world-size");
+    if (v.rerun_nan && v.no_check_for_nan_in_loss_and_grad && check.command == Command::pretrain)
+        check.complain("a run that goes on after a NaN does not look for its cause",
+                       {"rerun-nan", "no-check-for-nan-in-loss-and-grad"}, "leave out one of the two");
     if (check.command == Command::evaluate && v.eval_iters == 0 && check.sound({"eval-iters"}))
         check.complain("there is nothing to evaluate", {"eval-iters"}, "--eval-iters 100");
     check_machine(check);

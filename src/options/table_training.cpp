@@ -92,6 +92,11 @@ std::vector<Row> training_rows() {
          .help =
              "every N steps hold parameters and optimizer state that several ranks have against each other, "
              "bit by bit (exit 5)"},
+        {.name = "rerun-nan",
+         .field = &Values::rerun_nan,
+         .help = "repeat a step that is not finite to tell a flaw of the model (exit 7) from one of the "
+                 "hardware (exit "
+                 "6), and name layer and rank"},
     };
 }
 

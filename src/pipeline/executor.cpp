@@ -283,6 +283,11 @@ void Executor::backward(const Instruction& instruction, const BatchSource& batch
     at.piece.backward(number, first_sample, at.gradients[i], ends);
 }
 
+void Executor::watch(model::Probe* probe) {
+    for (Chunk& chunk : chunks_)
+        chunk.piece.watch(probe);
+}
+
 Tensor Executor::loss() const {
     return chunks_[static_cast<std::size_t>(head_)].piece.loss();
 }

@@ -75,6 +75,9 @@ struct Engine::Impl {
             optimizer->bind(*arena, backend, groups);
     }
 
+    double tokens_of(const StepSetup& step) const {
+        return static_cast<double>(step.global_batch) * static_cast<double>(setup.model.sequence);
+    }
     model::StepHooks& hooks() { return optimizer ? *optimizer : no_hooks; }
 
     // Sum of the token losses of all data ranks, on every rank: each last stage's first tensor rank adds its
@@ -150,8 +153,7 @@ std::string Engine::tune(const std::string& known) {
 StepReport Engine::train_step(pipeline::BatchSource& batches, const StepSetup& step,
                               pipeline::StepGate* gate) {
     Impl& in = *impl_;
-    const double tokens =
-        static_cast<double>(step.global_batch) * static_cast<double>(in.setup.model.sequence);
+    const double tokens = in.tokens_of(step);
     in.optimizer->begin();
     const pipeline::StepEnd end =
         in.executor.train(batches, in.setup.micro_batches(step.global_batch),
@@ -170,6 +172,28 @@ StepReport Engine::train_step(pipeline::BatchSource& batches, double learning_ra
                       {.rates = {learning_rate, setup.optimizer.weight_decay},
                        .global_batch = setup.global_batch},
                       gate);
+}
+
+void Engine::forward_and_backward(pipeline::BatchSource& batches, const StepSetup& step,
+                                  model::Probe* probe) {
+    Impl& in = *impl_;
+    in.optimizer->settle(); // nobody will ask for weights that are still being gathered
+    model::StepHooks none;
+    in.executor.watch(probe);
+    in.executor.train(batches, in.setup.micro_batches(step.global_batch),
+                      {.hooks = &none, .loss_gradient = step.loss_scale / in.tokens_of(step)});
+    in.executor.watch(nullptr);
+}
+
+std::optional<double> Engine::own_loss() {
+    Impl& in = *impl_;
+    if (!in.executor.has_head() || in.groups.at.tensor != 0)
+        return std::nullopt;
+    return in.read_scalar(in.executor.loss());
+}
+
+Tensor Engine::own_loss_tensor() const {
+    return impl_->executor.loss();
 }
 
 double Engine::evaluate(pipeline::BatchSource& batches, std::int64_t micro_batches) {

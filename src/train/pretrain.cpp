@@ -14,6 +14,7 @@
 #include "evaluation.hpp"
 #include "first_screen.hpp"
 #include "metrics.hpp"
+#include "nan_examination.hpp"
 #include "prepare_data.hpp"
 #include "replicas.hpp"
 #include "saver.hpp"
@@ -86,7 +87,7 @@ class Training {
         std::optional<CutShort> gate;
         if (requests_.active())
             gate.emplace(world_, engine_->groups().grid.pipeline, requests_);
-        stop_ = requests_.decide({}); // what came during the start
+        stop_ = requests_.decide(StopRequests::Heed::signals_and_job, {}); // what came during the start
         interval_start_ = Clock::now();
         bool at_interval = false;
         for (std::int64_t iteration = state_.iteration + 1; iteration <= last && !stop_ && !at_interval;
@@ -105,7 +106,7 @@ class Training {
             if (save_interval > 0 && iteration % save_interval == 0)
                 save(SaveKind::periodic);
             if (iteration < last)
-                stop_ = requests_.decide(needs(iteration + 1));
+                stop_ = requests_.decide(StopRequests::Heed::all, needs(iteration + 1));
             const std::int64_t exit_interval = options_.training.exit_interval;
             at_interval = exit_interval > 0 && iteration % exit_interval == 0;
         }
@@ -369,9 +370,18 @@ class Training {
             log(report, setup);
         if (stop && saver_)
             saver_->finish();
+        if (stop && options_.training.rerun_nan && !report.updated) {
+            const Error cause = find_cause(setup, iteration);
+            comm::agree(world_, [&] { throw cause; });
+        }
         if (stop)
             comm::agree(world_, [&] { throw_non_finite(report, setup, iteration); });
         return true;
+    }
+
+    std::string samples_of(const StepSetup& step) const {
+        return concat("samples ", state_.consumed_samples - step.global_batch, " to ",
+                      state_.consumed_samples - 1);
     }
 
     void throw_non_finite(const StepReport& report, const StepSetup& setup, std::int64_t iteration) const {
@@ -379,11 +389,23 @@ class Training {
             ErrorCategory::non_finite, concat("loss or gradient is not finite in iteration ", iteration),
             {concat("lm loss ", report.loss, ", gradient norm ", report.gradient_norm,
                     loss_scale_.dynamic() ? concat(", at the lowest loss scale ", setup.loss_scale) : "",
-                    ", samples ", state_.consumed_samples - setup.global_batch, " to ",
-                    state_.consumed_samples - 1),
+                    ", ", samples_of(setup)),
              "the weights were not updated by this step and nothing was saved after it",
              "try: resume from the last checkpoint with a lower --lr or a longer warm-up; "
-             "--no-check-for-nan-in-loss-and-grad skips such steps instead"});
+             "--no-check-for-nan-in-loss-and-grad skips such steps instead; --rerun-nan tells model from "
+             "hardware"});
+    }
+
+    // Repeats the step, which has changed no weight, and says what that shows.
+    Error find_cause(const StepSetup& step, std::int64_t iteration) {
+        const std::vector<int> bad_loss = ranks_with_bad_loss(*engine_);
+        const auto again = [&] {
+            DatasetBatches batches(*dataset_, data::Split::train, *engine_,
+                                   state_.consumed_samples - step.global_batch, workers());
+            return examine(*engine_, *backend_, batches, step);
+        };
+        const Flaws first = again(), second = again();
+        return judge_flaws(iteration, samples_of(step), bad_loss, first, second, runtime_.hosts());
     }
 
     void log(const StepReport& report, const StepSetup& step) {
@@ -464,7 +486,7 @@ class Training {
     }
 
     void stop_for_time() {
-        stop_ = requests_.decide({});
+        stop_ = requests_.decide(StopRequests::Heed::signals_and_job, {});
         if (!stop_)
             stop_.reason = "time-limit"; // moved a moment ago: too late
     }

@@ -140,12 +140,12 @@ bool StopRequests::time_is_up(const Needs& needs) {
     return is_up();
 }
 
-Stop StopRequests::decide(const Needs& needs) {
+Stop StopRequests::decide(Heed heed, const Needs& needs) {
     auto reason = Reason::none;
     if (world_.rank() == 0) {
         const double minutes =
             std::chrono::duration<double, std::ratio<60>>(Clock::now() - program_start_).count();
-        if (options_.duration_minutes > 0 && minutes >= options_.duration_minutes)
+        if (heed == Heed::all && options_.duration_minutes > 0 && minutes >= options_.duration_minutes)
             reason = Reason::duration;
         else if (time_is_up(needs))
             reason = Reason::time_limit;

@@ -50,8 +50,10 @@ class StopRequests {
     StopRequests(const StopRequests&) = delete;
     StopRequests& operator=(const StopRequests&) = delete;
 
-    // Between two steps: whether to stop here. Collective over the world; the same on all ranks.
-    Stop decide(const Needs& needs);
+    // Between two steps: whether to stop here. --exit-duration-in-mins (all) is heeded only after a step, so
+    // that a run that is started again and again gets on. Collective over the world; the same on all ranks.
+    enum class Heed : std::uint8_t { signals_and_job, all };
+    Stop decide(Heed heed, const Needs& needs);
     // Whether the rest of what has begun, and a save after it, no longer fit into the time that is left. This
     // rank's view alone.
     bool hurried(const Needs& needs) const;

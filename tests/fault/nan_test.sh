@@ -31,3 +31,9 @@ check_contains "and counts" "$(grep '^ \[.*iteration' "$s/stdout" | tail -n 1)" 
     "number of skipped iterations: $(printf '%3d' $((7 - bad))) | number of nan iterations: $(printf '%3d' $((7 - bad))) |"
 check_equal "all six steps are there" "$(grep -c '"lm loss"' "$s/unchecked/metrics.jsonl")" 6
 check_equal "and the checkpoint of the last" "$(cat "$s/unchecked/latest_checkpointed_iteration.txt")" 6
+
+# Repeated, it is the same again: the model's fault, and where it began.
+check_refused "rerun-nan: the model is to blame" 2 7 \
+    "not finite in iteration $bad, and again when the step is repeated: a flaw of the model or its data" \
+    "first in the .*, on rank [01].*repeated twice from the same state.*try: .*--lr" \
+    "${tiny[@]}" "${absurd[@]}" --tensor-model-parallel-size 2 --rerun-nan

@@ -10,6 +10,7 @@
 #include "trireme/memory/arena.hpp"
 #include "trireme/memory/plan.hpp"
 #include "trireme/model/parameters.hpp"
+#include "trireme/model/probe.hpp"
 #include "trireme/model/stage_setup.hpp"
 #include "trireme/model/step_hooks.hpp"
 #include "trireme/topology/box.hpp"
@@ -58,6 +59,8 @@ class Piece {
     void bind(const memory::Arena& arena, const Parameters& parameters, const Machinery& machinery);
     const PieceSetup& setup() const;
 
+    // From now on; null: nobody looks. Looking costs a pass over each output and waits for it.
+    void watch(Probe* probe);
     // Before the micro-batches of a step or an evaluation. The hooks must live until they are through.
     void begin(const StepContext& step);
     // Where the input of a micro-batch is to be received: [Ts, B, C]. Not for a piece with the embedding.

@@ -103,6 +103,7 @@ struct Resolved {
         std::uint64_t seed = 0;
         bool check_for_nan = true;
         std::int64_t check_replicas = 0; // every so many iterations; 0: never
+        bool rerun_nan = false;
     } training;
 
     struct Exit {

@@ -80,6 +80,7 @@ struct Values {
     std::int64_t seed = 0;
     bool no_check_for_nan_in_loss_and_grad = false;
     std::optional<std::int64_t> check_replicas;
+    bool rerun_nan = false;
 
     // Optimizer
     std::optional<double> lr;

@@ -66,6 +66,7 @@ class Executor {
     void forward_only(BatchSource& batches, std::int64_t micro_batches, model::Mode mode,
                       model::StepHooks& hooks);
 
+    void watch(model::Probe* probe); // of all pieces (Piece::watch())
     bool has_head() const { return head_ >= 0; }
     Tensor
     loss() const; // [1] stat: sum of token losses of the last train() or forward_only(); with the head only

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -58,6 +59,14 @@ class Engine {
     // The same over the setup's global batch, with its weight decay.
     StepReport train_step(pipeline::BatchSource& batches, double learning_rate,
                           pipeline::StepGate* gate = nullptr);
+    // A step without its end: no sum over data ranks, no update. What it leaves in the main gradients and the
+    // loss is this rank's own.
+    void forward_and_backward(pipeline::BatchSource& batches, const StepSetup& step,
+                              model::Probe* probe = nullptr);
+    // This rank's own sum of token losses in the last step; nothing where another rank has it, too, or there
+    // is none.
+    std::optional<double> own_loss();
+    Tensor own_loss_tensor() const; // [1] stat
     // Mean token loss over `micro_batches` micro-batches of each data rank.
     double evaluate(pipeline::BatchSource& batches, std::int64_t micro_batches);
     // Logits after position `position` of row 0 of one micro-batch, over the real vocabulary, on every rank.

@@ -58,18 +58,7 @@ MpiLibrary own_library() {
 }
 
 std::string ask_slurm() {
-    std::string words = output_of({"sh", "-c", "srun --mpi=list 2>&1"}, 5).value_or("");
-    std::string line;
-    for (const char c : words)
-        line += c == '\n' || c == '\t' ? ' ' : c;
-    const std::size_t colon = line.find(':');
-    if (colon != std::string::npos)
-        line.erase(0, colon + 1);
-    while (line.starts_with(' '))
-        line.erase(0, 1);
-    while (line.ends_with(' '))
-        line.pop_back();
-    return line;
+    return kinds_of_pmi(output_of({"sh", "-c", "srun --mpi=list 2>&1"}, 5).value_or(""));
 }
 
 std::string own_host() {

@@ -100,6 +100,16 @@ TEST(Launch, AfterMpiHasStarted) {
     EXPECT_NE(after(pmix, kDebian, 2).find("srun started 4 processes, and MPI sees 2\n"), std::string::npos);
 }
 
+TEST(Launch, KindsThatSrunLists) {
+    EXPECT_EQ(kinds_of_pmi("MPI plugin types are...\n\tpmix\n\tnone\n\tcray_shasta\n\tpmi2\n"
+                           "specific pmix plugin versions available: pmix_v4\n"),
+              "pmix, none, cray_shasta, pmi2"); // 22.05's words
+    EXPECT_EQ(kinds_of_pmi("srun: MPI types are...\nsrun: none\nsrun: openmpi\nsrun: pmi2\n"),
+              "none, openmpi, pmi2");
+    EXPECT_EQ(kinds_of_pmi(""), "");
+    EXPECT_EQ(kinds_of_pmi("sh: 1: srun: not found\n"), "");
+}
+
 TEST(Launch, OtherNumbersAreSaid) {
     const Launch pmix = launched(step({{"PMIX_RANK", "3"}}));
     EXPECT_EQ(differences(pmix, 3, 1, 2), "");
