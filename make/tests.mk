@@ -54,6 +54,10 @@ layout: programs $(call suite_programs,layout) ## the tests on several MPI ranks
 fault: programs $(call suite_programs,fault) ## the tests of failures alone
 	@$(RUN_TESTS) fault
 
+test-faults: programs ## checkpoints: 206 kills, full disks, flipped bits, spoilt files and markers, each followed by a resume
+	@TRIREME_FAULT_CASES="66 40 40 30 30" TRIREME_TEST_LEVEL=full TRIREME_BIN='$(BUILD)/bin' MPIRUN='$(MPIRUN)' \
+		tests/fault/checkpoint_faults_test.sh | tee '$(BUILD)/test-faults.log'; ! grep '^not ok' '$(BUILD)/test-faults.log'
+
 test-gpu: programs $(call suite_programs,gpu) ## the comparisons of the GPU with the CPU (a CUDA build on a machine with a GPU)
 	@TRIREME_REQUIRE=gpu $(RUN_TESTS) gpu
 
@@ -70,4 +74,4 @@ check-tokenizer: programs ## compare our ids on all text in TEXT=DIR with tiktok
 objects: $(call objects,$(LIB_SOURCES) $(APP_SOURCES) $(DATA_TOOL_SOURCES) $(TEST_SOURCES))
 	@:
 
-.PHONY: test test-all test-programs unit oracle layout fault test-gpu bundle bench check-tokenizer objects
+.PHONY: test-faults test test-all test-programs unit oracle layout fault test-gpu bundle bench check-tokenizer objects
