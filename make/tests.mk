@@ -63,6 +63,10 @@ test-slurm: deps cluster-deps ## the programs and templates on a Slurm of severa
 	@$(MAKE) CUDA=$(CUDA_IF_ASKED) programs
 	@TRIREME_TEST_LEVEL=full $(RUN_TESTS) slurm
 
+test-faults: programs ## checkpoints: 206 kills, full disks, flipped bits, spoilt files and markers, each followed by a resume
+	@TRIREME_FAULT_CASES="66 40 40 30 30" TRIREME_TEST_LEVEL=full TRIREME_BIN='$(BUILD)/bin' MPIRUN='$(MPIRUN)' \
+		tests/fault/checkpoint_faults_test.sh | tee '$(BUILD)/test-faults.log'; ! grep '^not ok' '$(BUILD)/test-faults.log'
+
 test-gpu: $(if $(BUNDLE),,programs $(call suite_programs,gpu)) ## the comparisons of the GPU with the CPU (a CUDA build on a machine with a GPU)
 	@TRIREME_REQUIRE=gpu BUNDLE='$(BUNDLE)' $(RUN_TESTS) gpu
 
@@ -88,5 +92,5 @@ check-transformers: programs $(BUILD)/tests/oracle/transformers_test ## compare 
 objects: $(call objects,$(LIB_SOURCES) $(APP_SOURCES) $(DATA_TOOL_SOURCES) $(TEST_SOURCES))
 	@:
 
-.PHONY: test test-all test-programs unit oracle layout fault cluster-deps test-slurm test-gpu bundle bench bench-gpu bench-report \
+.PHONY: test-faults test test-all test-programs unit oracle layout fault cluster-deps test-slurm test-gpu bundle bench bench-gpu bench-report \
 	check-tokenizer check-transformers objects

@@ -99,8 +99,8 @@ void BackgroundSave::start(const std::filesystem::path& directory, const State& 
     in.written = false;
     in.all_added = false;
     in.thread = std::thread([&in] { in.write_all(); });
-    const std::int64_t piece_bytes = std::min(
-        kPieceBytes, in.buffer.bytes() / 4); // some are written, others copied
+    const std::int64_t piece_bytes =
+        std::min(kPieceBytes, in.buffer.bytes() / 4); // some are written, others copied
     for (Piece& piece : share_of_this_rank(model, in.saving->contents(), piece_bytes)) {
         const std::span<std::byte> host = in.buffer.take(static_cast<std::size_t>(piece.tensor.bytes()));
         model.backend->copy_to_host(piece.tensor,
@@ -133,7 +133,8 @@ std::filesystem::path BackgroundSave::finish() {
     TRIREME_ASSERT(in.saving, "no checkpoint is in flight");
     const comm::PhaseScope phase("writing a checkpoint");
     in.end_thread();
-    const std::unique_ptr<Saving> saving = std::move(in.saving); // gone when this function is left, whichever way
+    const std::unique_ptr<Saving> saving =
+        std::move(in.saving); // gone when this function is left, whichever way
     comm::agree(*in.world, [&] {
         if (in.failure)
             throw Error(*in.failure);

@@ -15,6 +15,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <sstream>
 #include <sys/stat.h>
 #include <thread>
 #include <unistd.h>
@@ -47,21 +48,22 @@ std::string pid_namespace() {
     return fs::read_symlink("/proc/self/ns/pid", failure).string();
 }
 
-// When a process was started, in ticks since boot: tells it from a later one of the same id. Field 22 of its
-// stat, of which the second, the name in brackets, may hold blanks.
+// When a process was started, in ticks since boot: tells it from a later one of the same id. Nothing if there
+// is none, or only what its parent has not asked for yet (a zombie). Fields 22 and 3 of its stat, of which
+// the second, the name in brackets, may hold blanks.
 std::string start_of(const std::string& pid) {
     std::ifstream file("/proc/" + pid + "/stat");
     std::string text((std::istreambuf_iterator<char>(file)), {});
     const std::size_t name_end = text.rfind(')');
     if (name_end == std::string::npos)
         return "";
-    std::size_t at = name_end;
-    constexpr int kBlanks = 20; // between the bracket and field 22
-    for (int blanks = 0; blanks < kBlanks && at != std::string::npos; ++blanks)
-        at = text.find(' ', at + 1);
-    if (at == std::string::npos)
-        return "";
-    return text.substr(at + 1, text.find(' ', at + 1) - at - 1);
+    std::istringstream fields(text.substr(name_end + 1));
+    std::string state, start;
+    fields >> state;
+    constexpr int kSkipped = 18; // fields 4 to 21
+    for (int i = 0; i < kSkipped + 1; ++i)
+        fields >> start;
+    return state == "Z" || state == "X" || !fields ? "" : start;
 }
 
 Fields fields_of_this_job() {

@@ -18,13 +18,19 @@ namespace trireme::checkpoint {
 
 inline constexpr std::int64_t kRangeElements = std::int64_t{1} << 22;
 
-// SplitMix64 (Steele, Lea, Flood 2014) of bits + (index + 1) * golden: for a given index no two bit patterns
-// have the same hash, so a change of one element is always seen.
-constexpr std::uint64_t element_hash(std::uint64_t index, std::uint64_t bits) {
-    std::uint64_t x = bits + (index + 1) * 0x9E3779B97F4A7C15u;
-    x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
-    x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
-    return x ^ (x >> 31);
+// Of one 32-bit word, the i-th of a tensor: a product of two 32-bit numbers, which processors compute several
+// at a time. For a given index no two words have the same hash (the product with an odd number, and the
+// shift, can be undone), so a change of one word is always seen. An element of 64 bits is two words, the
+// lower half first; narrower ones are a word each.
+inline constexpr std::uint64_t kKeyStep = 0x9E3779B97F4A7C15u; // a Weyl sequence by the golden ratio
+constexpr std::uint64_t keyed_hash(std::uint64_t key, std::uint32_t word) {
+    const std::uint32_t mixed = word ^ static_cast<std::uint32_t>(key >> 32);
+    const std::uint32_t odd = static_cast<std::uint32_t>(key) | 1u;
+    const std::uint64_t product = static_cast<std::uint64_t>(mixed) * odd;
+    return product ^ (product >> 29);
+}
+constexpr std::uint64_t word_hash(std::uint64_t index, std::uint32_t word) {
+    return keyed_hash((index + 1) * kKeyStep, word);
 }
 
 // Sum over `count` neighbours from global index `first`; `elements` in row-major order.

@@ -115,7 +115,7 @@ TEST_F(Select, AnyBitOfTheIndex) {
         bytes.assign(std::istreambuf_iterator<char>(file), {});
     }
     int found = 0;
-    for (std::size_t at = 0; at < bytes.size(); at += 3) {
+    for (std::size_t at = 0; at < bytes.size(); at += 13) {
         std::string changed = bytes;
         changed[at] = static_cast<char>(changed[at] ^ (1 << at % 8));
         write_text(index, changed);

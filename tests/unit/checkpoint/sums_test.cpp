@@ -2,6 +2,8 @@
 // shows.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <cstring>
 #include <numeric>
 
@@ -13,12 +15,26 @@ namespace {
 
 using topology::Box;
 
-// The published outputs of SplitMix64 for the seed 1234567 (Vigna's splitmix64.c): element_hash(i, seed) is
-// output i.
-TEST(Sums, AreSplitMix64) {
-    EXPECT_EQ(element_hash(0, 1234567), 6457827717110365317u);
-    EXPECT_EQ(element_hash(1, 1234567), 3203168211198807973u);
-    EXPECT_EQ(element_hash(2, 1234567), 9817491932198370423u);
+// The formula of docs/checkpoint-format.md in another language.
+TEST(Sums, AreWhatTheFormatSays) {
+    EXPECT_EQ(word_hash(0u, 0x00000000u), 0x4eab8e19baa0e8f3u);
+    EXPECT_EQ(word_hash(1u, 0x3f800000u), 0x03e95f7fe1abafd9u);
+    EXPECT_EQ(word_hash(1099511627783u, 0xffffffffu), 0xbf719233630856e0u);
+    const double value = -2.75; // element 5: words 10 and 11
+    EXPECT_EQ(sum_of_run(5, std::as_bytes(std::span(&value, 1)), DType::f64), 0x04eaf9959c6a984bu);
+    const std::array<BFloat16, 2> halves{BFloat16(1.0f), BFloat16(-2.0f)}; // 3F80, C000
+    EXPECT_EQ(sum_of_run(3, std::as_bytes(std::span(halves)), DType::bf16), 0x82c0063b3e06f680u);
+}
+
+// Nothing but the position tells these words apart: each must have a hash of its own.
+TEST(Sums, TellPositionsApart) {
+    for (const std::uint32_t word : {0u, 1u, 0x3F800000u, 0xFFFFFFFFu}) {
+        std::vector<std::uint64_t> hashes;
+        for (std::uint64_t i = 0; i < 200000; ++i)
+            hashes.push_back(word_hash(i, word));
+        std::ranges::sort(hashes);
+        EXPECT_EQ(std::ranges::adjacent_find(hashes), hashes.end()) << word;
+    }
 }
 
 std::vector<float> ramp(std::int64_t elements) {
@@ -50,7 +66,7 @@ TEST(Sums, AreThoseOfAnyPartition) {
     for (std::uint64_t i = 0; i < 60; ++i) {
         std::uint32_t bits = 0;
         std::memcpy(&bits, &values[i], sizeof bits);
-        expected += element_hash(i, bits);
+        expected += word_hash(i, bits);
     }
     const std::vector<std::vector<Box>> partitions{
         {Box::whole(shape)},
@@ -80,7 +96,7 @@ TEST(Sums, HaveRangesOf4MiElements) {
     EXPECT_EQ(table.elements(0, 1), kRangeElements / 2);
     std::uint64_t first = 0, second = 0;
     for (std::int64_t i = 0; i < 3 * kRangeElements / 2; ++i)
-        (i < kRangeElements ? first : second) += element_hash(static_cast<std::uint64_t>(i), 0);
+        (i < kRangeElements ? first : second) += word_hash(static_cast<std::uint64_t>(i), 0);
     EXPECT_EQ(table.sum(0, 0), first);
     EXPECT_EQ(table.sum(0, 1), second);
 }
