@@ -78,6 +78,11 @@ if [[ $level == full ]]; then
     resumes tp4-fp32 4 --tensor-model-parallel-size 4 --params-dtype fp32
     resumes_as tp2pp2-to-dp4 tp2pp2 4
     resumes_as one-to-tp4pp2 one 8 --tensor-model-parallel-size 4 --pipeline-model-parallel-size 2
+    # Chunks, sharded state and all three kinds of parallelism, read by less.
+    resumes eight 8 "${tp2pp2[@]}" --num-layers-per-virtual-pipeline-stage 1 --use-distributed-optimizer
+    resumes_as eight-to-one eight 1
+    resumes_as eight-to-tp4 eight 4 --tensor-model-parallel-size 4
+    resumes_as eight-to-pp4 eight 4 --pipeline-model-parallel-size 4
     resumes_as one-to-pp4 one 4 --pipeline-model-parallel-size 4 --recompute-granularity full --recompute-method uniform \
         --recompute-num-layers 1
 fi
