@@ -41,6 +41,7 @@ chmod +x "$bundle/run"
 # For scripts that look for programs in a folder.
 mkdir "$bundle/programs"
 for program in trireme trireme-data; do
+    # shellcheck disable=SC2016 # the script that is written expands it
     printf '#!/bin/sh\nexec "$(dirname "$(readlink -f "$0")")/../run" %s "$@"\n' "$program" >"$bundle/programs/$program"
     chmod +x "$bundle/programs/$program"
 done
