@@ -189,7 +189,7 @@ class Training {
     void find_checkpoint() {
         state_ = {};
         rates_ = rate_schedule(options_);
-        loss_scale_ = train::loss_scale(options_);
+        loss_scale_ = optimizer::LossScale(train::loss_scale(options_));
         changed_rates_.clear();
         state_.seed = options_.training.seed;
         checkpoint_.reset();
