@@ -60,11 +60,11 @@ std::vector<model::Piece> dry_pieces(const RunSetup& setup, const topology::Coor
 // As one of many: adding to what is there.
 constexpr model::Accumulation kOnePass{backend::GradWrite::accumulate, true};
 
-PieceTimes time_piece(const RunSetup& setup, model::Piece& piece, const Tensor& hidden, CostMeter& meter) {
+PieceTimes time_piece(const RunSetup& setup, model::Piece& piece, const Tensor& hidden, CostMeter& meter,
+                      model::StepHooks& hooks) {
     DryBatches batches(setup);
     PieceTimes times;
-    model::StepHooks nobody;
-    piece.begin({.hooks = &nobody, .loss_gradient = 1});
+    piece.begin({.hooks = &hooks, .loss_gradient = 1});
     meter.take();
     piece.forward(batches.load(0), model::Mode::train, hidden);
     times.forward = meter.take().seconds;
@@ -108,16 +108,16 @@ StageTimes time_stage(const RunSetup& setup, int stage, const Machine& machine, 
     optimizer.bind(arena, backend, groups);
 
     StageTimes times;
+    optimizer.begin();
     const Tensor output = arena.tensor(hidden);
     for (model::Piece& piece : pieces) {
         piece.bind(arena, parameters, {&backend, groups.tensor.get()});
-        times.chunks.push_back(time_piece(setup, piece, output, meter));
+        times.chunks.push_back(time_piece(setup, piece, output, meter, optimizer));
         if (setup.grid.pipeline > 1)
             times.chunks.back().transfer =
                 meter.transfer_seconds(setup.grid, at, static_cast<double>(output.bytes()));
     }
-    optimizer.begin();
-    times.optimizer = meter.take().seconds.total();
+    meter.take();
     for (int chunk = 0; chunk < setup.chunks; ++chunk)
         optimizer.gradients_complete(chunk);
     times.reduction = meter.take().reduction;

@@ -33,7 +33,10 @@ TEST_F(ExitRecordTest, SaysWhy) {
 }
 
 TEST_F(ExitRecordTest, WithoutSlurmAndOfErrors) {
-    const ExitRecord record(directory_, std::nullopt);
+    ExitRecord record(directory_, std::nullopt);
+    record.write_error(5); // before the directory is known to be this run's
+    EXPECT_FALSE(std::filesystem::exists(directory_ / "last_exit"));
+    record.own();
     record.write_error(5);
     EXPECT_EQ(content(), "reason=error\nsignal=\niteration=0\nexit=5\njob=\nattempt=0\n");
     record.clear();
