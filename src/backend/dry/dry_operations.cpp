@@ -112,6 +112,12 @@ void DryOperations::do_linear_forward(const Tensor& x, const Tensor&, const Tens
 void DryOperations::do_linear_input_gradient(const Tensor& grad_y, const Tensor&, Tensor grad_x) {
     multiplies(rows(grad_y), columns(grad_x), columns(grad_y), grad_y.type(), grad_x, GradWrite::overwrite);
 }
+void DryOperations::do_linear_residual_forward(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                                               const Tensor& residual, Tensor y) {
+    if (on_cpu())
+        return Operations::do_linear_residual_forward(x, weight, bias, residual, y);
+    multiplies(rows(x), columns(y), columns(x), x.type(), y, GradWrite::accumulate); // the residual is added
+}
 void DryOperations::do_linear_gelu_input_gradient(const Tensor& grad_y, const Tensor& weight,
                                                   const Tensor& inner, Tensor grad_inner) {
     if (on_cpu() || inner.type() != DType::bf16)

@@ -72,6 +72,8 @@ class DryOperations final : public Operations {
     void do_sum_of_squares(const Tensor& x, Tensor result, GradWrite write) override;
     void do_adam_update(Tensor master, const Tensor& gradient, Tensor moment1, Tensor moment2, Tensor weights,
                         const Tensor& factor, const Adam& adam) override;
+    void do_linear_residual_forward(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                                    const Tensor& residual, Tensor y) override;
     void do_linear_gelu_input_gradient(const Tensor& grad_y, const Tensor& weight, const Tensor& inner,
                                        Tensor grad_inner) override;
     void do_cross_entropy(Tensor logits, std::int64_t valid_columns, const Tensor& targets,
