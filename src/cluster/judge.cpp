@@ -239,6 +239,14 @@ class Judge {
         });
         const double usual_links = median(links);
         each_node([&](const RankFacts& node) {
+            // Within a major version, an older driver runs a newer runtime.
+            const auto runtime = node.facts.number("version.CUDA"), driver = node.facts.number("driver_cuda");
+            if (runtime && driver && std::floor(*driver) < std::floor(*runtime))
+                add(Kind::failure, 94,
+                    concat("the driver of ", node.host, " runs CUDA ", node.facts.text("driver_cuda"),
+                           ", and this program was built with ", node.facts.text("version.CUDA")),
+                    "a program built with the CUDA of that driver (module avail cuda), or ask for a newer "
+                    "driver");
             for (const std::string& gpu : node.facts.members("gpu")) {
                 const std::string name = "gpu." + gpu + ".", where = concat("GPU ", gpu, " on ", node.host);
                 const std::string leave_out = "leave the node out (--exclude) and tell the site";

@@ -26,8 +26,9 @@ void read_processor(const Roots& roots, Facts& facts);
 // memlock_bytes (-1: unlimited), shm_bytes, shm_free_bytes.
 void read_limits(Facts& facts);
 
-// "gpu.N.": name, pci, memory_bytes, ecc_uncorrected, throttle, nvlinks_up, nvlinks_down; version.driver.
-// Nothing where there is no NVML library, which comes with the driver.
+// "gpu.N.": name, pci, memory_bytes, ecc_uncorrected, throttle, nvlinks_up, nvlinks_down; version.driver,
+// driver_cuda (the newest CUDA that it runs). Nothing where there is no NVML library, which comes with the
+// driver.
 void read_gpus(Facts& facts);
 
 } // namespace trireme::cluster

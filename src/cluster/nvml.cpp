@@ -120,6 +120,9 @@ void read_gpus(Facts& facts) {
     char driver[96] = {};
     if (nvml.call("nvmlSystemGetDriverVersion", &driver[0], 96U))
         facts.set("version.driver", std::string(driver));
+    int cuda = 0;
+    if (nvml.call("nvmlSystemGetCudaDriverVersion_v2", &cuda)) // 13000
+        facts.set("driver_cuda", concat(cuda / 1000, ".", cuda % 1000 / 10));
     for (unsigned index = 0; index < count; ++index)
         read_gpu(nvml, index, facts);
 }

@@ -122,6 +122,19 @@ TEST(Judge, Gpus) {
         << "of two, the usual number is the middle";
 }
 
+TEST(Judge, DriversThatAreTooOld) {
+    EXPECT_EQ(after(2, {{"driver_cuda", "12.8"}}), "") << "this program has no CUDA";
+    std::vector<RankFacts> ranks = healthy();
+    for (RankFacts& rank : ranks)
+        rank.facts.set("version.CUDA", std::string("13.1"));
+    ranks[0].facts.set("driver_cuda", std::string("13.0"));
+    ranks[2].facts.set("driver_cuda", std::string("14.2"));
+    EXPECT_TRUE(judge(ranks, {}).empty());
+    ranks[2].facts.set("driver_cuda", std::string("12.8"));
+    EXPECT_EQ(judge(ranks, {}).at(0).what,
+              "the driver of node2 runs CUDA 12.8, and this program was built with 13.1");
+}
+
 TEST(Judge, Storage) {
     EXPECT_EQ(after(3, {{"save.trouble", "cannot use --save DIR (No space left on device)"}}),
               "cannot use --save DIR (No space left on device): rank 3 (node2)");
