@@ -72,8 +72,7 @@ class Commands {
 inline constexpr Commands kOnlyPlan{Command::plan};
 inline constexpr Commands kOnlyPreflight{Command::preflight};
 // plan foresees a training and preflight looks at where one would run: they take what it takes.
-inline constexpr Commands kOnlyPretrain =
-    Commands{Command::pretrain} | kOnlyPlan | kOnlyPreflight;
+inline constexpr Commands kOnlyPretrain = Commands{Command::pretrain} | kOnlyPlan | kOnlyPreflight;
 inline constexpr Commands kWithData = kOnlyPretrain | Commands{Command::evaluate};
 inline constexpr Commands kOnlyGenerate{Command::generate};
 inline constexpr Commands kEveryRun = kWithData | kOnlyGenerate;

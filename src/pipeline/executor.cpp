@@ -176,7 +176,7 @@ void Executor::count_gradients(const Script& script) {
 }
 
 StepEnd Executor::run(const Script& script, model::Mode mode, BatchSource& batches,
-                   const model::StepContext& step, StepGate* gate) {
+                      const model::StepContext& step, StepGate* gate) {
     count_gradients(script);
     for (Chunk& chunk : chunks_)
         chunk.piece.begin(step);

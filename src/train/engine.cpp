@@ -168,10 +168,9 @@ StepReport Engine::train_step(pipeline::BatchSource& batches, const StepSetup& s
 StepReport Engine::train_step(pipeline::BatchSource& batches, double learning_rate,
                               pipeline::StepGate* gate) {
     const EngineSetup& setup = impl_->setup;
-    return train_step(batches,
-                      {.rates = {learning_rate, setup.optimizer.weight_decay},
-                       .global_batch = setup.global_batch},
-                      gate);
+    return train_step(
+        batches, {.rates = {learning_rate, setup.optimizer.weight_decay}, .global_batch = setup.global_batch},
+        gate);
 }
 
 void Engine::forward_and_backward(pipeline::BatchSource& batches, const StepSetup& step,

@@ -108,8 +108,8 @@ std::string earliest(const Flaws& flaws, const std::vector<std::string>& hosts) 
 
 } // namespace
 
-Flaws examine(Engine& engine, backend::Backend& backend, pipeline::BatchSource& batches, const StepSetup& step,
-              model::Probe* plant) {
+Flaws examine(Engine& engine, backend::Backend& backend, pipeline::BatchSource& batches,
+              const StepSetup& step, model::Probe* plant) {
     const comm::PhaseScope phase("repeating a step that was not finite");
     FiniteProbe probe(backend, plant);
     engine.forward_and_backward(batches, step, &probe);

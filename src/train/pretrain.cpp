@@ -145,11 +145,10 @@ class Training {
         if (stop_) {
             reason = stop_.reason;
             say(concat("stopped at iteration ", state_.iteration, " by ", stop_.text(), ": ",
-                       !saver_     ? "nothing is saved without --save"
-                       : !stepped_ ? "no step was made, nothing had to be saved"
-                       : saver_->has_saved(state_.iteration)
-                           ? concat("saved in ", options_.checkpoint.save)
-                           : "nothing was saved, by --no-save-on-exit",
+                       !saver_                               ? "nothing is saved without --save"
+                       : !stepped_                           ? "no step was made, nothing had to be saved"
+                       : saver_->has_saved(state_.iteration) ? concat("saved in ", options_.checkpoint.save)
+                                                             : "nothing was saved, by --no-save-on-exit",
                        code != 0 ? concat("; exit code ", code, ": start it again with --load to go on")
                                  : ""));
         } else if (at_interval) {

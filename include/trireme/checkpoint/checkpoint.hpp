@@ -37,8 +37,8 @@ struct State {
     std::optional<optimizer::LossScale::State> loss_scale; // of fp16
     std::int64_t skipped_iterations = 0;                   // since the start of training
     std::int64_t nan_iterations = 0;
-    std::string rates; // learning rate and weight decay, as optimizer::to_text() writes them
-    std::string program;                // that wrote it; filled in by reading
+    std::string rates;   // learning rate and weight decay, as optimizer::to_text() writes them
+    std::string program; // that wrote it; filled in by reading
     // What else must go on where it stood: anybody may add a name. Absent in checkpoints of older programs.
     std::map<std::string, std::int64_t> more_counters;
     bool has_master_weights = false; // fp32 weights beside narrower ones

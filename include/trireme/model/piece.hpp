@@ -43,8 +43,8 @@ struct StepContext {
     double loss_gradient = 0;
 };
 
-// A pass over one micro-batch and the main gradients in question: the first of a step overwrites what the last
-// step left, the others add to it; the last one ends it.
+// A pass over one micro-batch and the main gradients in question: the first of a step overwrites what the
+// last step left, the others add to it; the last one ends it.
 struct Accumulation {
     backend::GradWrite write = backend::GradWrite::accumulate;
     bool ends = false;

@@ -13,7 +13,6 @@
 
 namespace trireme::options {
 
-
 struct Values {
     // Layout
     std::int64_t tensor_model_parallel_size = 0;
