@@ -119,8 +119,8 @@ run_well "no-load-rng" 1 "${tiny[@]}" "${few[@]}" --load "$s/one.10" --save "$s/
 check_lacks "no-load-rng: other masks" "$(first_loss "$s/rng" 11)" "$(first_loss "$s/seed" 11)"
 # Which value counts where the checkpoint was saved with another one; the shape from the checkpoint.
 run_well "another rate" 1 "${tiny[@]}" "${few[@]}" --load "$s/one.10" --save "$s/rate" --lr 4e-3 --weight-decay 0.2
-check_contains "another rate: both are said" "$output" "--lr 0.004 (command line) counts, the checkpoint was saved with 0.005"
-check_contains "another decay: both are said" "$output" "--weight-decay 0.2 (command line) counts, the checkpoint was saved with 0.1"
+check_contains "another rate: both are said" "$output" "the option counts: lr 0.004 (0.005 in the checkpoint)"
+check_contains "another decay: both are said" "$output" "the option counts: end-weight-decay 0.2 (0.1 in the checkpoint)"
 sed '/^num-layers\|^hidden-size\|^num-attention\|^seq-length\|^max-pos/d; s|\.\./|'"$PWD"'/tests/|' tests/configs/tiny.cfg >"$s/shapeless.cfg"
 run_well "use-checkpoint-args" 1 pretrain --config "$s/shapeless.cfg" --params-dtype fp64 "${few[@]}" --load "$s/one.10" --save "$s/shape" \
     --use-checkpoint-args
