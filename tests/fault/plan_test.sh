@@ -9,7 +9,7 @@ seven=(plan --config job_templates/configs/gpt-7b.cfg --world-size 8 --tensor-mo
 run_well "the article's 7B" 1 "${seven[@]}" --machine h100 --draw "$s/gantt.svg"
 check_contains "its layout and bubble" "$output" "8 ranks: TP 4 x PP 2 x DP 1, 1f1b with 16 micro-batches, bubble 5.9 %"
 check_contains "its parameters" "$output" "number of parameters: 6.66B | per pipeline rank: 3.44B | per tensor rank: 866.11M"
-check_contains "bytes a parameter" "$output" "16 bytes a parameter"
+check_contains "bytes a parameter" "$output" "18 bytes a parameter"
 check_contains "times" "$output" "tokens/s a GPU"
 check_equal "the chart has a box for each of 2 x 2 x 16 computes" "$(grep -c '<title>' "$s/gantt.svg")" 64
 run_well "without a machine" 1 "${seven[@]}" --bf16 --draw "$s/units.svg"
