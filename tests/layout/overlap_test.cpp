@@ -5,6 +5,7 @@
 // reductions start before the last gradients are there, and are waited for after.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include "support/mpi_test.hpp"
 #include "support/tiny_model.hpp"
 #include "trireme/base/hash.hpp"

@@ -2,6 +2,8 @@
 // tests/layout/layout_matrix_test.
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "trireme/catalogue/catalogue.hpp"
 #include "trireme/plan/report.hpp"
 #include "unit/plan/support.hpp"
