@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+
 #include "support/mpi_test.hpp"
 #include "support/tiny_model.hpp"
 #include "trireme/base/hash.hpp"
