@@ -55,7 +55,7 @@ fault: programs $(call suite_programs,fault) ## the tests of failures alone
 	@$(RUN_TESTS) fault
 
 # A Slurm on one host needs root; without it these tests are skipped, so nothing is installed for them.
-cluster-deps:
+cluster-deps: deps # one after the other: apt locks
 	@if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then scripts/install_packages.sh --cluster-packages && \
 	scripts/fetch_module_systems.sh '$(BUILD)/module-systems'; fi
 
