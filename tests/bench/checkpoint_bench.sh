@@ -2,7 +2,7 @@
 # Checkpoints against plain files of the same bytes: ratios in one run. BENCH_DIR names a directory on the file system that
 # counts (default build), RANKS the ranks (default 2). What to expect: saving at 70 % of plain parallel writes, loading with
 # its sums at 60 % of plain reads, and one rank's step slower by less than 10 % while a checkpoint is written.
-set -eu
+set -eu -o pipefail
 build=${BUILD:-build}
 # shellcheck source=scripts/mpi_environment.sh
 . scripts/mpi_environment.sh
