@@ -35,8 +35,7 @@ std::vector<std::string> details(const Launch& launch, const MpiLibrary& library
 }
 
 // All processes meet the same: one prints.
-Error spoken_once(const Launch& launch, std::string what, std::vector<std::string> lines) {
-    Error error(ErrorCategory::communication, std::move(what), std::move(lines));
+Error spoken_once(const Launch& launch, Error error) {
     error.set_agreement({launch.ranks.value_or(1), 0});
     return error;
 }
@@ -86,8 +85,9 @@ std::optional<Error> check_before_start(const Launch& launch, const MpiLibrary& 
     // An Open MPI in a Slurm step that finds no PMI of its kind ends the program inside MPI_Init.
     if (launch.starter != "srun" || !library.is_open_mpi() || launch.pmix || library.slurm_pmi)
         return std::nullopt;
-    return spoken_once(launch, "srun and this MPI do not understand each other: MPI cannot start",
-                       details(launch, library, offers));
+    return spoken_once(launch, Error(ErrorCategory::communication,
+                                     "srun and this MPI do not understand each other: MPI cannot start",
+                                     details(launch, library, offers)));
 }
 
 std::optional<Error> check_after_start(const Launch& launch, const MpiLibrary& library, int ranks,
@@ -95,13 +95,14 @@ std::optional<Error> check_after_start(const Launch& launch, const MpiLibrary& l
     if (!launch.ranks || *launch.ranks == ranks)
         return std::nullopt;
     if (ranks == 1)
-        return spoken_once(launch,
-                           concat(launch.starter, " started ", *launch.ranks,
-                                  " processes, and each takes itself for the only one"),
-                           details(launch, library, offers));
-    return spoken_once(launch,
-                       concat(launch.starter, " started ", *launch.ranks, " processes, and MPI sees ", ranks),
-                       details(launch, library, offers));
+        return spoken_once(launch, Error(ErrorCategory::communication,
+                                         concat(launch.starter, " started ", *launch.ranks,
+                                                " processes, and each takes itself for the only one"),
+                                         details(launch, library, offers)));
+    return spoken_once(
+        launch, Error(ErrorCategory::communication,
+                      concat(launch.starter, " started ", *launch.ranks, " processes, and MPI sees ", ranks),
+                      details(launch, library, offers)));
 }
 
 std::string differences(const Launch& launch, int rank, int local_rank, int nodes) {
