@@ -69,7 +69,9 @@ start_node() {
     # shellcheck disable=SC2016
     setsid "${pin[@]}" unshare --pid --fork --kill-child --mount --net --uts --ipc bash -c '
         mount -t proc proc /proc
-        mount -t sysfs sysfs /sys # lists the network cards of the namespace that it is mounted in
+        # /sys lists the network cards of the namespace that it is mounted in; what is mounted in it is taken along.
+        mkdir -p "$TRIREME_CLUSTER/spool/$1/cgroup" && mount --rbind /sys/fs/cgroup "$TRIREME_CLUSTER/spool/$1/cgroup"
+        mount -t sysfs sysfs /sys && mount --rbind "$TRIREME_CLUSTER/spool/$1/cgroup" /sys/fs/cgroup
         mount -t tmpfs -o size=2g,mode=1777 tmpfs /dev/shm
         hostname "$1"
         until ip link show eth0; do sleep 0.02; done
