@@ -188,7 +188,9 @@ Resolved resolve(const Parsed& parsed, const Environment& environment) {
                         .threads_per_rank = v.threads_per_rank,
                         .distributed_timeout = std::chrono::milliseconds(
                             std::max<std::int64_t>(1, std::llround(v.distributed_timeout_minutes * 60'000)))};
-    resolved.run.log_interval = v.log_interval;
+    resolved.run = {.log_interval = v.log_interval,
+                    .timing_log_level = v.timing_log_level,
+                    .profiled_steps = v.profile.value_or(0)};
     resolved.generation = {.prompt = v.prompt.value_or(""),
                            .max_new_tokens = v.max_new_tokens,
                            .temperature = v.temperature,

@@ -15,6 +15,7 @@
 #include "first_screen.hpp"
 #include "metrics.hpp"
 #include "prepare_data.hpp"
+#include "recorder.hpp"
 #include "trireme/base/file.hpp"
 #include "trireme/catalogue/catalogue.hpp"
 #include "trireme/checkpoint/checkpoint.hpp"
@@ -90,10 +91,13 @@ class Training {
         const std::int64_t last = options_.training.train_iters;
         DatasetBatches batches(*dataset_, data::Split::train, *engine_, state_.consumed_samples, workers());
         open_metrics();
+        start_recorder();
         interval_start_ = Clock::now();
         bool stopped = false;
         for (std::int64_t iteration = state_.iteration + 1; iteration <= last && !stopped; ++iteration) {
             comm::set_iteration(iteration);
+            if (recorder_)
+                recorder_->begin_step(iteration);
             step(batches, iteration);
             if (evaluates() && dataset_->has(data::Split::valid) &&
                 iteration % options_.evaluation.eval_interval == 0)
@@ -212,9 +216,37 @@ class Training {
         });
     }
 
+    void start_recorder() {
+        const options::Resolved::Run& run = options_.run;
+        if (run.timing_log_level == 0 && run.profiled_steps == 0)
+            return;
+        recorder_.emplace(
+            Recorder::Wanted{run.timing_log_level > 0,
+                             run.timing_log_level > 1 ? TimingDetail::phases : TimingDetail::kinds,
+                             run.profiled_steps},
+            *backend_, runtime_.rank());
+    }
+
+    void write_trace() {
+        const std::string trace = recorder_->take_trace(world_, runtime_.hosts());
+        const std::filesystem::path path =
+            std::filesystem::path(options_.checkpoint.save.empty() ? "." : options_.checkpoint.save) /
+            "trace.json";
+        comm::agree(world_, [&] {
+            if (first_rank())
+                publish_file(path, trace);
+        });
+        say(concat(" wrote ", path.string(), ": open it in ui.perfetto.dev or chrome://tracing"));
+        trace_written_ = true;
+    }
+
     void step(DatasetBatches& batches, std::int64_t iteration) {
         const double rate = learning_rate_.at(state_.scheduled_samples);
         const StepReport report = engine_->train_step(batches, rate);
+        if (recorder_)
+            recorder_->end_step();
+        if (recorder_ && recorder_->trace_complete() && !trace_written_)
+            write_trace();
         const std::int64_t samples = options_.batch.global_batch_size;
         batches.advance(samples);
         state_.iteration = iteration;
@@ -271,6 +303,11 @@ class Training {
         line.skipped_iterations = skipped_iterations_;
         line.nan_iterations = nan_iterations_;
         say(format(line));
+        if (recorder_) {
+            const std::string timing = recorder_->take_timing(world_, runtime_.hosts());
+            if (!timing.empty())
+                say(timing);
+        }
         comm::agree(world_, [&] {
             if (metrics_)
                 metrics_->add(json(line));
@@ -347,6 +384,8 @@ class Training {
     checkpoint::State state_;
     std::int64_t saved_iteration_ = -1;
     std::optional<MetricsFile> metrics_; // on rank 0, with --save
+    std::optional<Recorder> recorder_;   // with --timing-log-level or --profile
+    bool trace_written_ = false;
 
     // Since the last log line.
     Clock::time_point interval_start_;

@@ -68,6 +68,7 @@ class Executor {
     void execute(const topology::Instruction& instruction, model::Mode mode, BatchSource& batches,
                  model::StepHooks* hooks);
     void forward(const topology::Instruction& instruction, model::Mode mode, BatchSource& batches);
+    model::MicroBatch load(std::int64_t number, const Chunk& at, BatchSource& batches) const;
     void backward(const topology::Instruction& instruction, const BatchSource& batches);
     Chunk& chunk(const topology::Instruction& instruction);
 
