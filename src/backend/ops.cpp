@@ -312,26 +312,6 @@ void Operations::do_linear_residual_forward(const Tensor& x, const Tensor& weigh
     do_bias_dropout_residual(y.reshaped(hidden), bias, residual.reshaped(hidden), {}, y.reshaped(hidden));
 }
 
-void Operations::linear_weight_bias_gradient(const Tensor& x, const Tensor& grad_y, Tensor grad_weight,
-                                             Tensor grad_bias, GradWrite write) {
-    Check("linear_weight_bias_gradient",
-          {{"x", x}, {"grad_y", grad_y}, {"grad_weight", grad_weight}, {"grad_bias", grad_bias}})
-        .defined()
-        .type(grad_y, x.type(), kOneType)
-        .type(grad_weight, statistics_type(x.type()), kMainType)
-        .type(grad_bias, statistics_type(x.type()), kMainType)
-        .that(is_matrix(grad_weight, columns(grad_y), columns(x)) && same_rows(x, grad_y) &&
-                  is_vector(grad_bias, columns(grad_y)),
-              "x [n, in], grad_y [n, out], grad_weight [out, in], grad_bias [out]");
-    do_linear_weight_bias_gradient(x, grad_y, grad_weight, grad_bias, write);
-}
-
-void Operations::do_linear_weight_bias_gradient(const Tensor& x, const Tensor& grad_y, Tensor grad_weight,
-                                                Tensor grad_bias, GradWrite write) {
-    do_linear_weight_gradient(x, grad_y, grad_weight, write);
-    do_bias_gradient(grad_y, grad_bias, write);
-}
-
 void Operations::layer_norm_forward(const Tensor& x, const Tensor& weight, const Tensor& bias, double epsilon,
                                     Tensor y, Tensor mean, Tensor rstd) {
     Check("layer_norm_forward",

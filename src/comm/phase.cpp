@@ -29,15 +29,45 @@ void set_phase(const char* name, std::int64_t number) {
     b.progress_ns.store(monotonic_ns(), std::memory_order_release);
 }
 
+void start_wait(const char* what, const char* group, int peer) {
+    Board& b = board();
+    b.wait_what.store(what, std::memory_order_relaxed);
+    b.wait_group.store(group, std::memory_order_relaxed);
+    b.wait_peer.store(peer, std::memory_order_relaxed);
+    b.wait_since_ns.store(monotonic_ns(), std::memory_order_release);
+}
+
+void end_wait() {
+    board().wait_since_ns.store(0, std::memory_order_release);
+    board().progress_ns.store(monotonic_ns(), std::memory_order_release);
+}
+
+ScopeListener* listener = nullptr; // of the main thread
+
+void tell_begin(ScopeListener::Kind kind, const char* name, const char* group, std::int64_t number) {
+    if (listener != nullptr)
+        listener->begin(kind, name, group, number);
+}
+void tell_end() {
+    if (listener != nullptr)
+        listener->end();
+}
+
 } // namespace
+
+void set_scope_listener(ScopeListener* to) {
+    listener = to;
+}
 
 PhaseScope::PhaseScope(const char* name, std::int64_t number)
     : outer_name_(board().phase.load(std::memory_order_relaxed)),
       outer_number_(board().number.load(std::memory_order_relaxed)) {
     set_phase(name, number);
+    tell_begin(ScopeListener::Kind::phase, name, nullptr, number);
 }
 
 PhaseScope::~PhaseScope() {
+    tell_end();
     set_phase(outer_name_, outer_number_);
 }
 
@@ -47,16 +77,29 @@ void set_iteration(std::int64_t iteration) {
 }
 
 WaitScope::WaitScope(const char* what, const char* group, int peer) {
-    Board& b = board();
-    b.wait_what.store(what, std::memory_order_relaxed);
-    b.wait_group.store(group, std::memory_order_relaxed);
-    b.wait_peer.store(peer, std::memory_order_relaxed);
-    b.wait_since_ns.store(monotonic_ns(), std::memory_order_release);
+    start_wait(what, group, peer);
+    tell_begin(ScopeListener::Kind::communication, what, group, -1);
 }
 
 WaitScope::~WaitScope() {
-    board().wait_since_ns.store(0, std::memory_order_release);
-    board().progress_ns.store(monotonic_ns(), std::memory_order_release);
+    tell_end();
+    end_wait();
+}
+
+DeviceWaitScope::DeviceWaitScope() {
+    start_wait("queued work", "device's streams", -1);
+}
+
+DeviceWaitScope::~DeviceWaitScope() {
+    end_wait();
+}
+
+TransferScope::TransferScope(const char* what, const char* group) {
+    tell_begin(ScopeListener::Kind::communication, what, group, -1);
+}
+
+TransferScope::~TransferScope() {
+    tell_end();
 }
 
 void note_end_signal() {

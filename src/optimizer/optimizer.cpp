@@ -181,7 +181,7 @@ double Optimizer::squared_norm() {
     if (sharded())
         groups_->data->all_reduce(squared_norm_, ReduceOp::sum);
     std::array<double, 1> value{};
-    const comm::WaitScope waiting("queued work", "device's streams");
+    const comm::DeviceWaitScope waiting;
     backend_->copy_to_host(squared_norm_, Tensor(std::span<double>(value), Shape{1}));
     return value[0];
 }

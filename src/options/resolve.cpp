@@ -254,7 +254,9 @@ Resolved resolve(const Parsed& parsed, const Environment& environment) {
     resolved.evaluation = {.eval_interval = v.eval_interval.value_or(0), .eval_iters = v.eval_iters};
     resolved.checkpoint = checkpoint_of(v);
     resolved.machine = machine_of(v);
-    resolved.run.log_interval = v.log_interval;
+    resolved.run = {.log_interval = v.log_interval,
+                    .timing_log_level = v.timing_log_level,
+                    .profiled_steps = v.profile.value_or(0)};
     resolved.plan = {.machine = v.machine.value_or(""),
                      .draw = v.draw.value_or(""),
                      .search = v.search.value_or(0),

@@ -39,7 +39,6 @@ std::vector<Row> not_yet_rows() {
         {.name = "log-num-zeros-in-grad", .help = "the norm of the gradient is logged"},
         {.name = "log-memory-to-tensorboard", .help = "memory is planned and shown at start"},
         {.name = "log-progress", .help = "metrics.jsonl holds the progress"},
-        {.name = "profile", .help = "there is no trace"},
         {.name = "skip-train", .help = "use trireme evaluate"},
         {.name = "full-validation", .help = "evaluation takes --eval-iters batches"},
     };

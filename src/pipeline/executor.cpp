@@ -261,11 +261,14 @@ void Executor::forward(const Instruction& instruction, model::Mode mode, BatchSo
         pipeline_->wait(at.output_sends[i]);
         output = at.outputs[i];
     }
-    const bool needs_tokens = at.piece.setup().has_embedding || at.piece.setup().has_head;
-    at.piece.forward(needs_tokens ? batches.load(instruction.micro_batch)
-                                  : model::MicroBatch{instruction.micro_batch,
-                                                      batches.first_sample(instruction.micro_batch)},
-                     mode, output);
+    at.piece.forward(load(instruction.micro_batch, at, batches), mode, output);
+}
+
+model::MicroBatch Executor::load(std::int64_t number, const Chunk& at, BatchSource& batches) const {
+    if (!at.piece.setup().has_embedding && !at.piece.setup().has_head)
+        return {number, batches.first_sample(number)};
+    const comm::PhaseScope phase("data of micro-batch", number);
+    return batches.load(number);
 }
 
 void Executor::backward(const Instruction& instruction, const BatchSource& batches) {

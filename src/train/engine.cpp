@@ -91,7 +91,7 @@ struct Engine::Impl {
     }
 
     double read_scalar(const Tensor& tensor) {
-        const comm::WaitScope waiting("queued work", "device's streams");
+        const comm::DeviceWaitScope waiting;
         if (tensor.type() == DType::f64) {
             std::array<double, 1> value{};
             backend.copy_to_host(tensor, Tensor(std::span<double>(value), Shape{1}));

@@ -16,10 +16,12 @@
 #include "metrics.hpp"
 #include "nan_examination.hpp"
 #include "prepare_data.hpp"
+#include "recorder.hpp"
 #include "replicas.hpp"
 #include "saver.hpp"
 #include "selection.hpp"
 #include "stop.hpp"
+#include "trireme/base/file.hpp"
 #include "trireme/catalogue/catalogue.hpp"
 #include "trireme/checkpoint/checkpoint.hpp"
 #include "trireme/comm/phase.hpp"
@@ -88,11 +90,14 @@ class Training {
         if (requests_.active())
             gate.emplace(world_, engine_->groups().grid.pipeline, requests_);
         stop_ = requests_.decide(StopRequests::Heed::signals_and_job, {}); // what came during the start
+        start_recorder();
         interval_start_ = Clock::now();
         bool at_interval = false;
         for (std::int64_t iteration = state_.iteration + 1; iteration <= last && !stop_ && !at_interval;
              ++iteration) {
             comm::set_iteration(iteration);
+            if (recorder_)
+                recorder_->begin_step(iteration);
             if (!step(batches, iteration, gate ? &*gate : nullptr))
                 break;
             if (saver_)
@@ -328,6 +333,30 @@ class Training {
         });
     }
 
+    void start_recorder() {
+        const options::Resolved::Run& run = options_.run;
+        if (run.timing_log_level == 0 && run.profiled_steps == 0)
+            return;
+        recorder_.emplace(
+            Recorder::Wanted{run.timing_log_level > 0,
+                             run.timing_log_level > 1 ? TimingDetail::phases : TimingDetail::kinds,
+                             run.profiled_steps},
+            *backend_, runtime_.rank());
+    }
+
+    void write_trace() {
+        const std::string trace = recorder_->take_trace(world_, runtime_.hosts());
+        const std::filesystem::path path =
+            std::filesystem::path(options_.checkpoint.save.empty() ? "." : options_.checkpoint.save) /
+            "trace.json";
+        comm::agree(world_, [&] {
+            if (first_rank())
+                publish_file(path, trace);
+        });
+        say(concat(" wrote ", path.string(), ": open it in ui.perfetto.dev or chrome://tracing"));
+        trace_written_ = true;
+    }
+
     // False: the step was left because time ran out; nothing of it counts.
     bool step(DatasetBatches& batches, std::int64_t iteration, CutShort* gate) {
         const StepSetup setup{.rates = rates_.at(state_.scheduled_samples),
@@ -337,11 +366,15 @@ class Training {
         if (gate != nullptr)
             gate->begin({step_seconds_, expected_save_seconds()});
         const StepReport report = engine_->train_step(batches, setup, gate);
+        if (recorder_)
+            recorder_->end_step();
         if (report.abandoned) {
             stop_for_time();
             say(concat("iteration ", iteration, " is left before its end: the time left is needed to save"));
             return false;
         }
+        if (recorder_ && recorder_->trace_complete() && !trace_written_)
+            write_trace();
         stepped_ = true;
         record_.reached(iteration);
         step_seconds_ = std::max(seconds_since(start), 0.9 * step_seconds_);
@@ -430,6 +463,11 @@ class Training {
         line.skipped_iterations = state_.skipped_iterations;
         line.nan_iterations = state_.nan_iterations;
         say(format(line));
+        if (recorder_) {
+            const std::string timing = recorder_->take_timing(world_, runtime_.hosts());
+            if (!timing.empty())
+                say(timing);
+        }
         comm::agree(world_, [&] {
             if (metrics_)
                 metrics_->add(json(line));
@@ -542,6 +580,8 @@ class Training {
     std::string loaded_layout_;
     checkpoint::State state_;
     std::optional<MetricsFile> metrics_; // on rank 0, with --save
+    std::optional<Recorder> recorder_;   // with --timing-log-level or --profile
+    bool trace_written_ = false;
 
     // Measured in this run; 0: not yet.
     double step_seconds_ = 0, evaluation_seconds_ = 0, save_seconds_ = 0;

@@ -62,6 +62,9 @@ def run_limited(command, seconds, environment):
         os.killpg(process.pid, signal.SIGKILL)
         output, _ = process.communicate()
         return output, None
+    except BaseException:  # ended from outside: nothing of ours may go on holding the GPUs
+        os.killpg(process.pid, signal.SIGKILL)
+        raise
 
 
 def our_command(args, run, data):
@@ -157,6 +160,7 @@ def run_row(args, row, data, have):
 
 
 def main():
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit('bench-gpu: ended from outside'))
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('rows', nargs='+')
     parser.add_argument('--trireme', required=True)

@@ -24,8 +24,9 @@ for way in "cpu cuda" "gpu cpu"; do
     rm -r "$s/back"
 done
 
-# bf16 with fp32 master weights, hidden 256, 50 steps: within 0.5 % of fp32 on the CPU.
-model=("${tiny[@]}" --hidden-size 256 --num-attention-heads 4 --train-iters 50 --eval-interval 50)
+# bf16 with fp32 master weights, hidden 256, 50 steps: within 0.5 % of fp32 on the CPU. At the tiny model's rate of 5e-3 this
+# width is unstable: bf16 on the CPU itself is then 0.8 % off, at 1e-3 0.13 %.
+model=("${tiny[@]}" --hidden-size 256 --num-attention-heads 4 --train-iters 50 --eval-interval 50 --lr 1e-3 --min-lr 1e-4)
 run_well "hidden 256 in fp32 on a CPU" 1 "${model[@]}" --params-dtype fp32 --save "$s/wide_cpu"
 run_well "hidden 256 in bf16 on a GPU" 1 "${model[@]}" --params-dtype bf16 --device cuda --save-interval 25 --save "$s/wide"
 check_close "losses within 0.5 %" "$(losses "$s/wide/metrics.jsonl" | cut -d ' ' -f 1,2)" \

@@ -25,6 +25,11 @@ struct Event {
     std::int32_t index = -1;
 };
 
+// A point in time of the compute stream's work.
+struct TimeMark {
+    std::int64_t value = 0;
+};
+
 class Backend : public memory::Allocator {
   public:
     virtual std::string description() const = 0; // "CPU, 2 threads, OpenBLAS 0.3.21 (Haswell)"
@@ -38,6 +43,15 @@ class Backend : public memory::Allocator {
     virtual Event record(StreamRole role) = 0;
     virtual void wait(StreamRole role, Event event) = 0; // the stream waits, not the host
     virtual void synchronize(StreamRole role) = 0;       // the host waits
+
+    // Marks the point that the compute stream has reached when all that was enqueued before is done; cheap.
+    // seconds_between needs both to be reached (synchronize). forget_marks makes earlier ones void.
+    virtual TimeMark mark();
+    virtual double seconds_between(TimeMark from, TimeMark to);
+    virtual void forget_marks() {}
+    // Named, nested ranges for the device's own profiler; nothing where there is none.
+    virtual void push_range(const char*) {}
+    virtual void pop_range() {}
 
     // Between host and device memory; equal bytes. Returns when `to` may be read and `from` overwritten.
     virtual void copy_to_host(const Tensor& from, Tensor to) = 0;

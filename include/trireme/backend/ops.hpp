@@ -116,9 +116,6 @@ class Operations {
     void linear_weight_gradient(const Tensor& x, const Tensor& grad_y, Tensor grad_weight, GradWrite write);
     // grad_y [n, out], grad_bias [out] main: column sums.
     void bias_gradient(const Tensor& grad_y, Tensor grad_bias, GradWrite write);
-    // Both, reading grad_y once where the device can.
-    void linear_weight_bias_gradient(const Tensor& x, const Tensor& grad_y, Tensor grad_weight,
-                                     Tensor grad_bias, GradWrite write);
 
     // --- layer norm over the last axis (Ba, Kiros, Hinton 2016)
     // -------------------------------------------------------- x, y [n, C] act; weight, bias [C]; mean, rstd
@@ -223,8 +220,6 @@ class Operations {
                                                const Tensor& inner, Tensor grad_inner);
     virtual void do_linear_residual_forward(const Tensor& x, const Tensor& weight, const Tensor& bias,
                                             const Tensor& residual, Tensor y);
-    virtual void do_linear_weight_bias_gradient(const Tensor& x, const Tensor& grad_y, Tensor grad_weight,
-                                                Tensor grad_bias, GradWrite write);
     virtual void do_cross_entropy(Tensor logits, std::int64_t valid_columns, const Tensor& targets,
                                   const Tensor& mask, double factor, Tensor maximum, Tensor sums,
                                   Tensor loss);

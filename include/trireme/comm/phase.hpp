@@ -25,6 +25,27 @@ class PhaseScope {
     std::int64_t outer_number_;
 };
 
+// Told of every phase and of every communication while it is set, on the main thread, properly nested: what
+// timers and traces are made of (train/recorder.hpp).
+class ScopeListener {
+  public:
+    enum class Kind : std::uint8_t { phase, communication };
+    virtual ~ScopeListener() = default;
+    // group: of a communication, else null. Names live as long as the process.
+    virtual void begin(Kind kind, const char* name, const char* group, std::int64_t number) = 0;
+    virtual void end() = 0;
+};
+void set_scope_listener(ScopeListener* listener); // null: none
+
+// Tells the listener of a communication that does not block the host (NCCL enqueues).
+class TransferScope {
+  public:
+    TransferScope(const char* what, const char* group);
+    ~TransferScope();
+    TransferScope(const TransferScope&) = delete;
+    TransferScope& operator=(const TransferScope&) = delete;
+};
+
 // The iteration that the phases belong to; counts as progress.
 void set_iteration(std::int64_t iteration);
 
@@ -37,6 +58,15 @@ class WaitScope {
     ~WaitScope();
     WaitScope(const WaitScope&) = delete;
     WaitScope& operator=(const WaitScope&) = delete;
+};
+
+// Waiting for this rank's own device, whose queue may wait for others: a hang there is one too.
+class DeviceWaitScope {
+  public:
+    DeviceWaitScope();
+    ~DeviceWaitScope();
+    DeviceWaitScope(const DeviceWaitScope&) = delete;
+    DeviceWaitScope& operator=(const DeviceWaitScope&) = delete;
 };
 
 // A copy of `name` that is never freed (the same one for equal names), for WaitScope.

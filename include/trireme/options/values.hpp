@@ -127,6 +127,8 @@ struct Values {
 
     // Log and evaluation
     std::int64_t log_interval = 0;
+    std::int64_t timing_log_level = 0;
+    std::optional<std::int64_t> profile;
     std::optional<std::int64_t> eval_interval;
     std::int64_t eval_iters = 0;
 

@@ -98,6 +98,7 @@ class Executor {
     void execute(const topology::Instruction& instruction, model::Mode mode, BatchSource& batches,
                  model::StepHooks& hooks);
     void forward(const topology::Instruction& instruction, model::Mode mode, BatchSource& batches);
+    model::MicroBatch load(std::int64_t number, const Chunk& at, BatchSource& batches) const;
     void backward(const topology::Instruction& instruction, const BatchSource& batches);
     void count_gradients(const Script& script);
     Chunk& chunk(const topology::Instruction& instruction);

@@ -2,6 +2,8 @@
 // says so.
 #include "backend/cuda/cuda_backend.hpp"
 
+#include <nvtx3/nvToolsExt.h>
+
 #include "backend/cuda/check.hpp"
 #include "backend/cuda/make_cuda.hpp"
 #include "trireme/base/sizes.hpp"
@@ -35,8 +37,9 @@ CudaBackend::~CudaBackend() {
     cudaDeviceSynchronize();
     operations_ = {};
     staging_.reset();
-    for (const cudaEvent_t event : events_)
-        cudaEventDestroy(event);
+    for (const std::vector<cudaEvent_t>* const events : {&events_, &marks_})
+        for (const cudaEvent_t event : *events)
+            cudaEventDestroy(event);
     for (const cudaStream_t stream : streams_)
         cudaStreamDestroy(stream);
 }
@@ -106,6 +109,31 @@ void CudaBackend::wait(StreamRole role, Event event) {
 
 void CudaBackend::synchronize(StreamRole role) {
     check(cudaStreamSynchronize(stream(role)), "wait for a stream");
+}
+
+TimeMark CudaBackend::mark() {
+    if (next_mark_ == marks_.size()) {
+        cudaEvent_t event = nullptr;
+        check(cudaEventCreate(&event), "event of a timer");
+        marks_.push_back(event);
+    }
+    check(cudaEventRecord(marks_[next_mark_], stream(StreamRole::compute)), "event of a timer");
+    return {static_cast<std::int64_t>(next_mark_++)};
+}
+
+double CudaBackend::seconds_between(TimeMark from, TimeMark to) {
+    float milliseconds = 0;
+    check(cudaEventElapsedTime(&milliseconds, marks_[static_cast<std::size_t>(from.value)],
+                               marks_[static_cast<std::size_t>(to.value)]),
+          "reading of a timer");
+    return 1e-3 * static_cast<double>(milliseconds);
+}
+
+void CudaBackend::push_range(const char* name) {
+    nvtxRangePushA(name);
+}
+void CudaBackend::pop_range() {
+    nvtxRangePop();
 }
 
 void CudaBackend::copy_to_host(const Tensor& from, Tensor to) {

@@ -34,6 +34,11 @@ class CudaBackend final : public Backend {
     Event record(StreamRole role) override;
     void wait(StreamRole role, Event event) override;
     void synchronize(StreamRole role) override;
+    TimeMark mark() override;
+    double seconds_between(TimeMark from, TimeMark to) override;
+    void forget_marks() override { next_mark_ = 0; }
+    void push_range(const char* name) override;
+    void pop_range() override;
     void copy_to_host(const Tensor& from, Tensor to) override;
     void copy_to_device(const Tensor& from, Tensor to) override;
 
@@ -50,6 +55,8 @@ class CudaBackend final : public Backend {
     std::array<cudaStream_t, kStreamRoles> streams_{};
     std::vector<cudaEvent_t> events_;
     std::size_t next_event_ = 0;
+    std::vector<cudaEvent_t> marks_; // grows to what a step needs
+    std::size_t next_mark_ = 0;
     std::int64_t allocated_bytes_ = 0;
     std::int64_t allocations_ = 0;
     std::array<std::unique_ptr<CudaOperations>, kStreamRoles> operations_;

@@ -77,8 +77,6 @@ cublasLtEpilogue_t epilogue_of(const Product& p) {
                    "a product with a bias and an epilogue");
     if (p.epilogue == Epilogue::gelu_gradient)
         return CUBLASLT_EPILOGUE_DGELU;
-    if (p.epilogue == Epilogue::row_sums) // our first operand is cuBLASLt's second, B
-        return CUBLASLT_EPILOGUE_BGRADB;
     return p.bias.defined() ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
 }
 
@@ -130,10 +128,6 @@ bool Gemm::make_plan(const Product& p, Plan& plan, const Key& key) {
     if (p.bias.defined()) {
         set(plan.product, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, cuda_type(p.bias.type()));
         set(plan.product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, p.bias.data());
-    }
-    if (p.epilogue == Epilogue::row_sums) {
-        set(plan.product, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, cuda_type(p.aux.type()));
-        set(plan.product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, p.aux.data());
     }
     if (p.epilogue == Epilogue::gelu_gradient) {
         set(plan.product, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, p.aux.data());
@@ -259,8 +253,6 @@ bool Gemm::try_multiply(const Product& p) {
     }
     if (p.bias.defined())
         set(plan.product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, p.bias.data());
-    if (p.epilogue == Epilogue::row_sums)
-        set(plan.product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, p.aux.data());
     if (p.epilogue == Epilogue::gelu_gradient)
         set(plan.product, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, p.aux.data());
     if (tuning_ == Tuning::on && !plan.timed)

@@ -21,9 +21,9 @@
 namespace trireme::backend {
 
 enum class Transposed : std::uint8_t { no, yes };
-// What happens beside a product. gelu_gradient: the result is multiplied by the derivative of GELU at aux [m,
-// n] before it is stored. row_sums: aux [m] becomes the sums of op(A)'s rows.
-enum class Epilogue : std::uint8_t { none, gelu_gradient, row_sums };
+// What happens to a result before it is stored. gelu_gradient: it is multiplied by the derivative of GELU at
+// aux [m, n].
+enum class Epilogue : std::uint8_t { none, gelu_gradient };
 enum class Tuning : std::uint8_t { off, on };
 
 // C [m, n] = op(A) [m, k] op(B) [k, n] + beta C + addend + bias [n], all row-major; A and B have one type,

@@ -89,27 +89,4 @@ void CudaOperations::do_linear_residual_forward(const Tensor& x, const Tensor& w
         Operations::do_linear_residual_forward(x, weight, bias, residual, y);
 }
 
-// The product reads grad_y anyway and sums it on the way. It can only write the sums, so those that are added
-// take a detour over scratch, a vector long.
-void CudaOperations::do_linear_weight_bias_gradient(const Tensor& x, const Tensor& grad_y, Tensor grad_weight,
-                                                    Tensor grad_bias, GradWrite write) {
-    Product product;
-    product.m = columns(grad_y);
-    product.n = columns(x);
-    product.k = x.elements() / std::max<std::int64_t>(1, product.n);
-    product.transpose_a = Transposed::yes;
-    product.a = grad_y;
-    product.b = x;
-    product.c = grad_weight;
-    product.beta = write == GradWrite::accumulate ? 1.0F : 0.0F;
-    product.epilogue = Epilogue::row_sums;
-    product.aux = write == GradWrite::accumulate
-                      ? Tensor(scratch_.of<float>(product.m), grad_bias.shape(), DType::f32)
-                      : grad_bias;
-    if (product.k == 0 || !gemm_.try_multiply(product))
-        return Operations::do_linear_weight_bias_gradient(x, grad_y, grad_weight, grad_bias, write);
-    if (write == GradWrite::accumulate)
-        do_add(product.aux, grad_bias);
-}
-
 } // namespace trireme::backend

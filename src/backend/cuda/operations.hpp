@@ -50,8 +50,6 @@ class CudaOperations final : public Operations {
                                        Tensor grad_inner) override;
     void do_linear_residual_forward(const Tensor& x, const Tensor& weight, const Tensor& bias,
                                     const Tensor& residual, Tensor y) override;
-    void do_linear_weight_bias_gradient(const Tensor& x, const Tensor& grad_y, Tensor grad_weight,
-                                        Tensor grad_bias, GradWrite write) override;
     // bias_gradient.cu
     void do_bias_gradient(const Tensor& grad_y, Tensor grad_bias, GradWrite write) override;
     // layer_norm.cu

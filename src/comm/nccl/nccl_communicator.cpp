@@ -54,20 +54,12 @@ ncclUniqueId new_id(const char* group) {
     return id;
 }
 
-// most_blocks: of a kernel of NCCL; 0: as many as it likes.
-NcclComm connect(const ncclUniqueId& id, int ranks, int rank, const char* group, int most_blocks = 0) {
+NcclComm connect(const ncclUniqueId& id, int ranks, int rank, const char* group) {
     const WaitScope waiting("connection by NCCL", group);
-    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-    if (most_blocks > 0)
-        config.maxCTAs = most_blocks;
     ncclComm_t comm = nullptr;
-    check_nccl(ncclCommInitRankConfig(&comm, ranks, id, rank, &config), "connection", group);
+    check_nccl(ncclCommInitRank(&comm, ranks, id, rank), "connection", group);
     return NcclComm(comm);
 }
-
-// A receive that is posted ahead holds its blocks, each a multiprocessor that products then lack, until the
-// message comes. Four move 33 MB, a micro-batch of a 7B model, in a fraction of a millisecond.
-constexpr int kBlocksOfMessages = 4;
 
 } // namespace
 
@@ -124,7 +116,7 @@ void NcclCommunicator::connect_lanes() {
                 continue;
             Lane& lane = lanes_[2 * direction + (rank() == sender ? 0 : 1)];
             lane.comm = connect(all[static_cast<std::size_t>(sender)][direction], 2, rank() == sender ? 0 : 1,
-                                lasting_name_, kBlocksOfMessages);
+                                lasting_name_);
             check(cudaStreamCreateWithFlags(&lane.stream, cudaStreamNonBlocking), "stream of messages");
             const WaitScope waiting("first message", lasting_name_);
             check_nccl(rank() == sender
@@ -144,6 +136,7 @@ void NcclCommunicator::check_peers(const char* what) {
 template <class Call>
 void NcclCommunicator::collective(const char* what, const Call& call) {
     check_peers(what);
+    const TransferScope transfer(what, lasting_name_);
     const bool beside = role_ != StreamRole::compute;
     if (beside)
         backend_.wait(role_, backend_.record(StreamRole::compute));
@@ -257,6 +250,7 @@ void NcclCommunicator::do_wait(Request& request) {
                        slots_[static_cast<std::size_t>(request.slot)].taken,
                    "wait for transfer ", request.slot, " of the ", name(), ", which is not in flight");
     Slot& slot = slots_[static_cast<std::size_t>(request.slot)];
+    const TransferScope transfer("wait for a message", lasting_name_);
     check(cudaStreamWaitEvent(backend_.stream(StreamRole::compute), slot.done, 0), "wait for a message");
     slot.taken = false;
 }

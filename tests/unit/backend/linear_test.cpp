@@ -150,25 +150,6 @@ TYPED_TEST(Linear, TheResidualIsAddedBehindTheProduct) {
     }
 }
 
-TYPED_TEST(Linear, WeightAndBiasGradientAreThoseOfTheTwo) {
-    using T = TypeParam;
-    for (const auto [n, in, out] : kSizes) {
-        auto x = random_array<T>(Shape{n, in}, 17), grad_y = random_array<T>(Shape{n, out}, 18);
-        for (const GradWrite write : {GradWrite::overwrite, GradWrite::accumulate}) {
-            auto weight = random_array<T>(Shape{out, in}, 19), bias = random_array<T>(Shape{out}, 20);
-            auto weight_alone = weight, bias_alone = bias;
-            const auto backend = backend::make_cpu_backend(2);
-            backend->compute().linear_weight_bias_gradient(x.tensor(), grad_y.tensor(), weight.tensor(),
-                                                           bias.tensor(), write);
-            backend->compute().linear_weight_gradient(x.tensor(), grad_y.tensor(), weight_alone.tensor(),
-                                                      write);
-            backend->compute().bias_gradient(grad_y.tensor(), bias_alone.tensor(), write);
-            EXPECT_EQ(weight.values, weight_alone.values);
-            EXPECT_EQ(bias.values, bias_alone.values);
-        }
-    }
-}
-
 TYPED_TEST(Linear, LeadingAxesCountAsRowsAndNanSpreadsAlongItsRow) {
     using T = TypeParam;
     auto x = random_array<T>(Shape{3, 2, 4}, 11), weight = random_array<T>(Shape{5, 4}, 12);
