@@ -167,7 +167,8 @@ else
         "try: a directory"
     cp $data/vocab.json "$s/vocab.json"
     chmod 000 "$s/vocab.json"
-    started 1 "${as_user[@]}" "$programs/trireme" "${tiny[@]}" --vocab-file "$s/vocab.json"
+    mkdir -m 777 "$s/open"
+    started 1 "${as_user[@]}" "$programs/trireme" "${tiny[@]}" --save "$s/open" --vocab-file "$s/vocab.json"
     check_message "vocabulary without rights" 3 "cannot open $s/vocab.json: Permission denied" "--vocab-file"
 fi
 # A disk that gets full while a checkpoint is written: a file system of 100 KiB, where one may be mounted.

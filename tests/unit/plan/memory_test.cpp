@@ -1,5 +1,6 @@
 // Planned memory against counts made by hand and published formulas. That it is what a run takes is held by
 // tests/layout/layout_matrix_test.
+#include <cmath>
 #include <gtest/gtest.h>
 
 #include <cmath>
