@@ -21,7 +21,7 @@ commands() {
 }
 setup=$(commands 1)
 local_cluster=$(commands 2)
-check_equal "the section has these steps" "$(grep -o '^[a-z.]*' <<<"$setup" | tr '\n' ' ')" "module make make cp . sbatch sbatch tail "
+check_equal "the section has these steps" "$(grep -o '^[a-z.]*' <<<"$setup" | tr '\n' ' ')" "module make make cp . sbatch sbatch sbatch tail "
 
 # The shell of a user who has the sources here; HOME is elsewhere.
 user=$s/user
@@ -30,6 +30,7 @@ for module in GCC OpenMPI HDF5 OpenBLAS Boost; do printf '#%%Module1.0\n' >"$use
 ln -s "$PWD"/{job_templates,modules,docs,scripts,VERSION,README.md,LICENSE,CHANGELOG.md,build} "$user/"
 cp tests/data/tiny/vocab.json tests/data/tiny/merges.txt "$user/"
 cp tests/data/tiny/corpus.jsonl "$user/text.jsonl"
+echo 'slow-share = 0.0001' >"$user/even" # nodes that share a host are uneven
 small='--device cpu --num-layers 2 --hidden-size 32 --num-attention-heads 4 --seq-length 32 --max-position-embeddings 32
     --global-batch-size 8 --micro-batch-size 1 --train-samples 40 --lr-decay-samples 40 --lr-warmup-samples 8 --eval-iters 1'
 cat >"$user/session" <<END
@@ -47,6 +48,7 @@ cp() { command cp "\$@" && sed -i 's|^# module use /opt/trireme|module use $user
 sbatch() { # --wait, a size for CPUs
     case "\$*" in
     *pretrain.sbatch*) command sbatch --wait --ntasks-per-node=2 "\$@" ${small//$'\n'/ } ;;
+    *preflight.sbatch*) command sbatch --wait --ntasks-per-node=2 "\$@" ${small//$'\n'/ } --expect even ;;
     *) command sbatch --wait "\$@" ;;
     esac
 }
@@ -59,6 +61,7 @@ check_equal "it ends well" "$?" 0
 session=$(<"$s/session.log")
 check_contains "the module was written with what was loaded" "$session" "which need GCC/1 OpenMPI/1 HDF5/1 OpenBLAS/1 Boost/1"
 check_contains "preprocessing" "$(cat "$user"/trireme-preprocess-*.log)" "--data-path corpus_text_document"
+check_contains "preflight" "$(cat "$user"/trireme-preflight-*.log)" "verdict   PASS"
 check_contains "training on two nodes" "$session" "2 nodes x 2 ranks"
 check_contains "to the end" "$session" "ended with exit code 0 at iteration 5"
 check_equal "losses and checkpoints are where it says" "$(cd "$user/runs/gpt2-124m" && echo iter_* metrics.jsonl)" "iter_0000005 metrics.jsonl"
