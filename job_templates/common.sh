@@ -107,11 +107,12 @@ hold_to_limits() {
     echo "$SLURM_JOB_ID $now $chain" >>"$save/starts"
 }
 
-# end_run: says how the start ended, and why if the program wrote it.
+# end_run: says how the start ended, and why if the program wrote it. A run that is complete has no starts to count.
 end_run() {
     local why
     why=$(sed -n 's/^\(reason\|signal\)=//p' "$save/last_exit" 2>/dev/null | tr '\n' ' ')
     say "attempt $attempt ended with exit code $status at iteration $(checkpointed)${why:+ (${why% })}"
+    [[ $status != 0 ]] || rm -f "$save/starts"
 }
 
 # launch COMMAND...: a rank for each GPU on all nodes; sets status. Consecutive ranks share a node, so tensor-parallel groups

@@ -95,6 +95,9 @@ check_equal "one start without progress is a mishap, two are a fault" "$(start 0
 start 2 5 >stuck/last
 check_contains "it says why it gives up" "$output" "two starts in a row brought no checkpoint beyond iteration 5 in stuck"
 check_equal "progress in between" "$(start 2 6) $(start 3 6) $(start 4 7) $(start 5 7)" "75 75 75 75"
+echo 8 >stuck/latest_checkpointed_iteration.txt
+ENDS=0 job pretrain.sbatch "$config" --save stuck
+check_equal "a complete run leaves nothing to count" "$status $(find stuck -name starts)" "0 "
 id=8
 check_equal "another job starts to count anew" "$(start 0 7)" 75
 id=7

@@ -67,6 +67,7 @@ check_contains "to the end" "$session" "ended with exit code 0 at iteration 5"
 check_equal "losses and checkpoints are where it says" "$(cd "$user/runs/gpt2-124m" && echo iter_* metrics.jsonl)" "iter_0000005 metrics.jsonl"
 
 # The second block: the same from the sources. (Its first line, the cluster, is the one that this test is in.)
+rm -rf build/tiny # where that configuration saves
 sed 1d <<<"$local_cluster" | sed "s|sbatch|sbatch --wait --output=$s/local.log|" >"$s/local"
 (bash "$s/local") >"$s/local.out" 2>&1
 check_equal "from the sources" "$? $(grep -c 'ended with exit code 0 at iteration 20' "$s/local.log")" "0 1"
