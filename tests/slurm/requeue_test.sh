@@ -20,9 +20,9 @@ let_it_end() {
     last=$(($(<"$s/$1/latest_checkpointed_iteration.txt") + 5))
     sed -i "s|^train-iters.*|train-iters = $last|" "$s/$1.cfg"
 }
-# all_losses NAME: each iteration as it was last computed.
+# all_losses NAME: each iteration up to the last as it was last computed (a lost node may have been further than its checkpoint).
 all_losses() {
-    losses "$s/$1/metrics.jsonl" | awk '{line[$1] = $0; if ($1 > last) last = $1} END {for (i = 1; i <= last; i++) print line[i]}'
+    losses "$s/$1/metrics.jsonl" 1 "$last" | awk '{line[$1] = $0; if ($1 > last) last = $1} END {for (i = 1; i <= last; i++) print line[i]}'
 }
 # undisturbed NAME RANKS OPTION...: the same configuration under mpirun, in one go, in $s/NAME.whole.
 undisturbed() { run_well "$1: undisturbed" "$2" pretrain --config "$s/$1.cfg" --save "$s/$1.whole" "${@:3}"; }
