@@ -140,9 +140,9 @@ check_equal "unhandled: it is dead" "$((status != 0 && status != 75))" 1
 check_equal "unhandled: and left no word" "$(find "$s/unhandled" -name last_exit | wc -l)" 0
 
 # --- a limit of its own
-run_trireme 2 "${tiny[@]}" "${job[@]}" --save "$s/duration" --exit-duration-in-mins 0.02
+run_trireme 2 "${tiny[@]}" "${job[@]}" --train-iters 4000 --save "$s/duration" --exit-duration-in-mins 0.02
 stopped duration duration ""
-run_trireme 2 "${tiny[@]}" "${job[@]}" --exit-duration-in-mins 0.02 --save "$s/duration" --load "$s/duration"
+run_trireme 2 "${tiny[@]}" "${job[@]}" --train-iters 4000 --exit-duration-in-mins 0.02 --save "$s/duration" --load "$s/duration"
 check_equal "duration: again, it makes progress" "$(($(record duration iteration) > at))" 1
 
 # --- a rank that dies: an error, which is recorded as one

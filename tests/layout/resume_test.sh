@@ -172,10 +172,10 @@ if [[ $programs == build/bin ]]; then
     rm -rf build/tiny
     mpirun -np 8 --oversubscribe build/bin/trireme pretrain --config tests/configs/tiny.cfg --tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 >"$s/stdout" 2>&1
     check_equal "acceptance: 8 ranks" "$?" 0
-    losses build/tiny/metrics.jsonl | cut -d ' ' -f 1,2 >"$s/eight"
+    losses build/tiny/metrics.jsonl | cut -d ' ' -f 1,2 >"$s/eight_ranks"
     mpirun -np 1 --oversubscribe build/bin/trireme pretrain --config tests/configs/tiny.cfg --tensor-model-parallel-size 1 --pipeline-model-parallel-size 1 >"$s/stdout" 2>&1
     check_equal "acceptance: 1 rank" "$?" 0
-    check_close "acceptance: the same losses to 1e-10" "$(<"$s/eight")" \
+    check_close "acceptance: the same losses to 1e-10" "$(<"$s/eight_ranks")" \
         "$(losses build/tiny/metrics.jsonl | cut -d ' ' -f 1,2)" 1e-10 20
 else
     echo "ok acceptance # SKIP the programs are not in build/bin"
