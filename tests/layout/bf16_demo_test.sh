@@ -2,8 +2,7 @@
 # The demo's model learns in bf16 what it learns in fp32: after 200 steps on real text its loss is within 3 % of fp32's. That
 # is less than half of what another seed changes in fp32 (5.92, 6.08 and 6.34 with three seeds: 7 %), so it is no proof of
 # accuracy to 1 %: with the same seeds bf16 was 1.6 % and 1.7 % above and 0.6 % below. The figure is printed. The demo runs as
-# it is (200 steps instead of its own number), then its two training commands, taken from what
-# it prints, run again with --bf16.
+# it is (200 steps instead of its own number), then its two training commands, taken from what it prints, again with --bf16.
 # shellcheck source=tests/support/program_test.sh
 . tests/support/program_test.sh
 s=$scratch

@@ -1,6 +1,6 @@
 #!/bin/bash
 # Stopping and going on, from outside. On the same layout a resumed run gives the bits of an uninterrupted one (lm loss,
-# gradient norm, validation loss); on another layout, fp64, the same to 1e-10. And issue 2's acceptance, word for word.
+# gradient norm, validation loss); on another layout, fp64, the same to 1e-10. And the README's kind of command, as a user types it.
 # shellcheck source=tests/support/program_test.sh
 . tests/support/program_test.sh
 s=$scratch
@@ -166,17 +166,17 @@ check_equal "it writes something" "$((${#text} > ${#prompt} + 4))" 1
 check_equal "the same text on another layout" "$(writes 4 "${tp2pp2[@]}")" "$text"
 check_equal "greedily, too" "$(writes 2 --tensor-model-parallel-size 2 --temperature 0)" "$(writes 1 --temperature 0)"
 
-# --- issue 2, "Accepted when", word for word; build/tiny is tiny.cfg's own --save
+# --- eight ranks against one, typed as a user would; build/tiny is tiny.cfg's own --save
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 if [[ $programs == build/bin ]]; then
     rm -rf build/tiny
     mpirun -np 8 --oversubscribe build/bin/trireme pretrain --config tests/configs/tiny.cfg --tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 >"$s/stdout" 2>&1
-    check_equal "acceptance: 8 ranks" "$?" 0
+    check_equal "as typed: 8 ranks" "$?" 0
     losses build/tiny/metrics.jsonl | cut -d ' ' -f 1,2 >"$s/eight_ranks"
     mpirun -np 1 --oversubscribe build/bin/trireme pretrain --config tests/configs/tiny.cfg --tensor-model-parallel-size 1 --pipeline-model-parallel-size 1 >"$s/stdout" 2>&1
-    check_equal "acceptance: 1 rank" "$?" 0
-    check_close "acceptance: the same losses to 1e-10" "$(<"$s/eight_ranks")" \
+    check_equal "as typed: 1 rank" "$?" 0
+    check_close "as typed: the same losses to 1e-10" "$(<"$s/eight_ranks")" \
         "$(losses build/tiny/metrics.jsonl | cut -d ' ' -f 1,2)" 1e-10 20
 else
-    echo "ok acceptance # SKIP the programs are not in build/bin"
+    echo "ok as typed # SKIP the programs are not in build/bin"
 fi

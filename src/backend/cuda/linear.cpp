@@ -9,9 +9,8 @@ std::int64_t columns(const Tensor& tensor) {
     return tensor.shape()[tensor.shape().rank() - 1];
 }
 
-} // namespace
-
-void CudaOperations::do_linear_forward(const Tensor& x, const Tensor& weight, const Tensor& bias, Tensor y) {
+// y = x weight^T + bias
+Product forward_product(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& y) {
     Product product;
     product.k = columns(x);
     product.n = columns(y);
@@ -21,7 +20,13 @@ void CudaOperations::do_linear_forward(const Tensor& x, const Tensor& weight, co
     product.b = weight;
     product.c = y;
     product.bias = bias;
-    gemm_.multiply(product);
+    return product;
+}
+
+} // namespace
+
+void CudaOperations::do_linear_forward(const Tensor& x, const Tensor& weight, const Tensor& bias, Tensor y) {
+    gemm_.multiply(forward_product(x, weight, bias, y));
 }
 
 void CudaOperations::do_linear_input_gradient(const Tensor& grad_y, const Tensor& weight, Tensor grad_x) {
@@ -75,16 +80,8 @@ void CudaOperations::do_linear_weight_gradient(const Tensor& x, const Tensor& gr
 
 void CudaOperations::do_linear_residual_forward(const Tensor& x, const Tensor& weight, const Tensor& bias,
                                                 const Tensor& residual, Tensor y) {
-    Product product;
-    product.k = columns(x);
-    product.n = columns(y);
-    product.m = y.elements() / std::max<std::int64_t>(1, product.n);
-    product.transpose_b = Transposed::yes;
-    product.a = x;
-    product.b = weight;
-    product.c = y;
+    Product product = forward_product(x, weight, bias, y);
     product.addend = residual;
-    product.bias = bias;
     if (!gemm_.try_multiply(product))
         Operations::do_linear_residual_forward(x, weight, bias, residual, y);
 }
