@@ -145,8 +145,10 @@ void Optimizer::parameters_needed(const model::Part& part) {
 }
 
 void Optimizer::settle() {
-    for (State& state : states_)
+    for (State& state : states_) {
         groups_->data->wait(state.gathering);
+        groups_->data->wait(state.reduction);
+    }
 }
 
 void Optimizer::progress() {

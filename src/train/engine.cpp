@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <exception>
 #include <optional>
 
 #include "trireme/base/philox.hpp"
@@ -122,7 +123,16 @@ struct Engine::Impl {
 
 Engine::Engine(const EngineSetup& setup, comm::ProcessGroups groups, backend::Backend& backend)
     : impl_(std::make_unique<Impl>(setup, std::move(groups), backend)) {}
-Engine::~Engine() = default;
+
+// MPI writes into the arena for as long as anything is in flight. An engine whose work is done waits for the
+// rest; where an error unwinds, the other ranks may never send it, so the memory stays until the process
+// ends.
+Engine::~Engine() {
+    if (std::uncaught_exceptions() > 0)
+        static_cast<void>(impl_.release());
+    else if (impl_->optimizer)
+        impl_->optimizer->settle();
+}
 
 void Engine::initialise_weights() {
     impl_->parameters.initialise(impl_->setup.seed, impl_->backend, impl_->setup.host_threads);

@@ -196,5 +196,29 @@ TEST(Overlap, ReductionsStartEarlyAndAreWaitedForAtTheEnd) {
     EXPECT_EQ(gathered.find('W', gathered.rfind('G')), std::string::npos) << gathered;
 }
 
+// MPI would write gathered weights into memory that has been given back.
+TEST(Overlap, NothingIsInFlightOnceTheEngineIsGone) {
+    train::EngineSetup setup = test::tiny_setup();
+    setup.grid = {1, runtime().ranks(), 1};
+    setup.bucket_elements = 500;
+    setup.optimizer.sharding = optimizer::Sharding::data_ranks;
+    setup.optimizer.overlap = Overlap::reduction_and_gather;
+    const auto backend = backend::make_cpu_backend(1);
+    comm::ProcessGroups groups(runtime(), setup.grid, *backend);
+    std::string calls;
+    groups.data = std::make_unique<Recording>(std::move(groups.data), calls);
+    {
+        train::Engine engine(setup, std::move(groups), *backend);
+        engine.initialise_weights();
+        test::SyntheticBatches batches(setup, engine.groups().at.data);
+        batches.start_step(0);
+        engine.train_step(batches, step_of(setup));
+        EXPECT_EQ(calls.find('W', calls.rfind('G')), std::string::npos) << calls;
+    }
+    EXPECT_EQ(std::count(calls.begin() + static_cast<std::ptrdiff_t>(calls.rfind('G')), calls.end(), 'W'),
+              std::ranges::count(calls, 'G'))
+        << calls;
+}
+
 } // namespace
 } // namespace trireme

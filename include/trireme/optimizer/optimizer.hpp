@@ -82,9 +82,9 @@ class Optimizer : public model::StepHooks {
     void gradients_complete(int chunk) override;
     // `gradient_scale` multiplies the gradients first: 1 / loss scale. Collective over the world.
     StepResult step(const Rates& rates, double gradient_scale);
-    // Waits for the weights of this part, or of all, where they are still being gathered.
+    // Waits for the weights of this part where they are still being gathered.
     void parameters_needed(const model::Part& part) override;
-    void settle();
+    void settle(); // waits for all that is in flight
     void progress() override;
 
     bool has(StateKind kind) const { return kind != StateKind::master_weights || has_master_; }
