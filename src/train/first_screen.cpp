@@ -11,6 +11,7 @@
 #include "trireme/base/build_info.hpp"
 #include "trireme/base/sizes.hpp"
 #include "trireme/plan/screen.hpp"
+#include "trireme/plan/tensor_span.hpp"
 
 namespace trireme::train {
 namespace {
@@ -48,25 +49,25 @@ std::string parameter_lines(Engine& engine) {
     return plan::parameters_row(setup, most[0], most[1]);
 }
 
-// Tensor-parallel ranks exchange whole activations four times a layer: that wants to stay inside a node.
-std::string spanning_line(const topology::Grid& grid, const std::vector<std::string>& hosts) {
-    int spanning = 0, first = -1;
-    for (int rank = 0; rank < grid.ranks(); ++rank) {
-        if (grid.coordinates(rank).tensor != 0)
-            continue;
-        std::set<std::string> its;
-        for (const int member : grid.tensor_group(rank))
-            its.insert(hosts[static_cast<std::size_t>(member)]);
-        if (its.size() > 1) {
-            first = first < 0 ? rank : first;
-            ++spanning;
-        }
-    }
-    if (spanning == 0)
+// "" if every tensor group lies inside a node.
+std::string spanning_line(const EngineSetup& setup, const std::vector<std::string>& hosts,
+                          const backend::Backend& backend) {
+    const plan::TensorSpan span = plan::tensor_span(setup.grid, hosts);
+    if (span.groups == 0)
         return "";
+    std::string cost;
+    if (setup.type != DType::f64) { // the cost model knows GPUs, which train in fp32 at most
+        const plan::Machine machine = plan::machine_for(backend.description());
+        const plan::SpanCost seconds = plan::span_cost(setup, span, machine);
+        cost =
+            concat("; on ", machine.name, " a step is foreseen to take ",
+                   fixed(seconds.spanning / seconds.inside, 2), " times as long as with TP inside a node (",
+                   fixed(seconds.spanning * 1e3, 1), " ms, ", fixed(seconds.inside * 1e3, 1), " ms)");
+    }
     return row("warning",
-               concat(spanning, spanning == 1 ? " tensor group spans" : " tensor groups span",
-                      " nodes (that of rank ", first, " for one): each layer's sums cross the network; try: ",
+               concat(span.groups, span.groups == 1 ? " tensor group spans" : " tensor groups span",
+                      " nodes (that of rank ", span.first_rank,
+                      " for one): each layer's sums cross the network", cost, "; try: ",
                       "--tensor-model-parallel-size of at most the ranks of a node, and ranks by node ",
                       "(--distribution=block, mpirun --map-by slot)"));
 }
@@ -89,7 +90,7 @@ std::string layout_lines(const Engine& engine, comm::Runtime& runtime, const bac
         text += row("", line);
     }
     return text + row("", concat("each rank: ", backend.description())) +
-           spanning_line(grid, runtime.hosts());
+           spanning_line(engine.setup(), runtime.hosts(), backend);
 }
 
 std::string memory_line(const Engine& engine) {
