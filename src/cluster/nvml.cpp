@@ -1,9 +1,7 @@
-// GPUs as NVIDIA's management library sees them. It comes with the driver, so it is loaded at run time and
-// only if it is there: the program starts on nodes without a driver. The few declarations are ours; the
-// numbers are those of NVML's published interface, which is stable.
+// GPUs as NVIDIA's management library sees them.
+#include "management_library.hpp"
+
 #include <array>
-#include <dlfcn.h>
-#include <memory>
 
 #include "node.hpp"
 #include "trireme/base/error.hpp"
@@ -11,8 +9,6 @@
 namespace trireme::cluster {
 namespace {
 
-using Device = void*;
-constexpr int kSuccess = 0;
 constexpr int kUncorrected = 1, kVolatile = 0; // NVML_MEMORY_ERROR_TYPE_UNCORRECTED, NVML_VOLATILE_ECC
 constexpr unsigned kMostLinks = 18;            // NVML_NVLINK_MAX_LINKS
 
@@ -30,38 +26,6 @@ struct PciInfo { // nvmlPciInfo_t
     unsigned domain, bus, device, id, subsystem;
     char address[32]; // "00000000:3B:00.0"
 };
-struct MemoryInfo { // nvmlMemory_t
-    unsigned long long total, free, used;
-};
-
-// The library while it is open.
-class Nvml {
-  public:
-    Nvml() : library_(dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL)) {
-        if (library_ != nullptr)
-            ready_ = call("nvmlInit_v2");
-    }
-    ~Nvml() {
-        if (ready_)
-            call("nvmlShutdown");
-        if (library_ != nullptr)
-            dlclose(library_);
-    }
-    Nvml(const Nvml&) = delete;
-    Nvml& operator=(const Nvml&) = delete;
-
-    bool ready() const { return ready_; }
-    // Whether the function is there and succeeded.
-    template <class... Arguments>
-    bool call(const char* name, Arguments... arguments) const {
-        auto* function = reinterpret_cast<int (*)(Arguments...)>(dlsym(library_, name));
-        return function != nullptr && function(arguments...) == kSuccess;
-    }
-
-  private:
-    void* library_;
-    bool ready_ = false;
-};
 
 // sysfs writes "0000:3b:00.0" where NVML writes "00000000:3B:00.0".
 std::string sysfs_address(const char* nvml) {
@@ -72,7 +36,7 @@ std::string sysfs_address(const char* nvml) {
 }
 
 void read_gpu(const Nvml& nvml, unsigned index, Facts& facts) {
-    Device device = nullptr;
+    NvmlDevice device = nullptr;
     const std::string prefix = concat("gpu.", index, ".");
     if (!nvml.call("nvmlDeviceGetHandleByIndex_v2", index, &device)) {
         facts.set(prefix + "name", std::string("does not answer"));
@@ -84,7 +48,7 @@ void read_gpu(const Nvml& nvml, unsigned index, Facts& facts) {
     PciInfo pci{};
     if (nvml.call("nvmlDeviceGetPciInfo_v3", device, &pci))
         facts.set(prefix + "pci", sysfs_address(pci.address));
-    MemoryInfo memory{};
+    NvmlMemory memory{};
     if (nvml.call("nvmlDeviceGetMemoryInfo", device, &memory))
         facts.set(prefix + "memory_bytes", static_cast<std::int64_t>(memory.total));
     unsigned long long errors = 0;

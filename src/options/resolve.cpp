@@ -256,6 +256,7 @@ Resolved resolve(const Parsed& parsed, const Environment& environment) {
     resolved.machine = machine_of(v);
     resolved.run = {.log_interval = v.log_interval,
                     .timing_log_level = v.timing_log_level,
+                    .log_gpu = v.log_gpu,
                     .profiled_steps = v.profile.value_or(0)};
     resolved.plan = {.machine = v.machine.value_or(""),
                      .draw = v.draw.value_or(""),

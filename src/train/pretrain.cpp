@@ -13,6 +13,7 @@
 #include "configure.hpp"
 #include "evaluation.hpp"
 #include "first_screen.hpp"
+#include "gpu_line.hpp"
 #include "metrics.hpp"
 #include "nan_examination.hpp"
 #include "prepare_data.hpp"
@@ -91,6 +92,7 @@ class Training {
             gate.emplace(world_, engine_->groups().grid.pipeline, requests_);
         stop_ = requests_.decide(StopRequests::Heed::signals_and_job, {}); // what came during the start
         start_recorder();
+        start_gpu_monitor();
         interval_start_ = Clock::now();
         bool at_interval = false;
         for (std::int64_t iteration = state_.iteration + 1; iteration <= last && !stop_ && !at_interval;
@@ -333,6 +335,11 @@ class Training {
         });
     }
 
+    void start_gpu_monitor() {
+        if (options_.run.log_gpu)
+            comm::agree(world_, [&] { gpu_.emplace(backend_->pci_address()); });
+    }
+
     void start_recorder() {
         const options::Resolved::Run& run = options_.run;
         if (run.timing_log_level == 0 && run.profiled_steps == 0)
@@ -468,6 +475,9 @@ class Training {
             if (!timing.empty())
                 say(timing);
         }
+        if (gpu_) {
+            say(gpu_line(*gpu_, world_, runtime_.hosts()));
+        }
         comm::agree(world_, [&] {
             if (metrics_)
                 metrics_->add(json(line));
@@ -582,6 +592,7 @@ class Training {
     std::optional<MetricsFile> metrics_; // on rank 0, with --save
     std::optional<Recorder> recorder_;   // with --timing-log-level or --profile
     bool trace_written_ = false;
+    std::optional<cluster::GpuMonitor> gpu_; // with --log-gpu
 
     // Measured in this run; 0: not yet.
     double step_seconds_ = 0, evaluation_seconds_ = 0, save_seconds_ = 0;

@@ -35,6 +35,8 @@ class Backend : public memory::Allocator {
     virtual std::string description() const = 0; // "CPU, 2 threads, OpenBLAS 0.3.21 (Haswell)"
 
     virtual Device device() const { return Device::cpu; }
+    // Of the GPU, as its driver names it ("0000:3B:00.0"); "" on a CPU.
+    virtual std::string pci_address() const { return ""; }
 
     // Operations enqueued on the stream of that role. The reference lives as long as the backend.
     virtual Operations& operations(StreamRole role) = 0;

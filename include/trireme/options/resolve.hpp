@@ -184,7 +184,8 @@ struct Resolved {
     struct Run {
         std::int64_t log_interval = 0;
         std::int64_t timing_log_level = 0; // 1: by kind of work, 2: by phase
-        std::int64_t profiled_steps = 0;   // 0: no trace
+        bool log_gpu = false;
+        std::int64_t profiled_steps = 0; // 0: no trace
     } run;
 
     struct Plan {

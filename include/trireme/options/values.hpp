@@ -128,6 +128,7 @@ struct Values {
     // Log and evaluation
     std::int64_t log_interval = 0;
     std::int64_t timing_log_level = 0;
+    bool log_gpu = false;
     std::optional<std::int64_t> profile;
     std::optional<std::int64_t> eval_interval;
     std::int64_t eval_iters = 0;

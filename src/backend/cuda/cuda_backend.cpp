@@ -2,6 +2,7 @@
 // says so.
 #include "backend/cuda/cuda_backend.hpp"
 
+#include <array>
 #include <nvtx3/nvToolsExt.h>
 
 #include "backend/cuda/check.hpp"
@@ -88,6 +89,13 @@ std::string CudaBackend::description() const {
                   properties.major, ".", properties.minor, "), cuBLASLt ", cublasLtGetVersion() / 10000, ".",
                   cublasLtGetVersion() / 100 % 100, ", cuDNN ", cudnnGetVersion() / 10000, ".",
                   cudnnGetVersion() / 100 % 100, ", driver for CUDA ", driver / 1000, ".", driver / 10 % 100);
+}
+
+std::string CudaBackend::pci_address() const {
+    std::array<char, 32> address{};
+    check(cudaDeviceGetPCIBusId(address.data(), static_cast<int>(address.size()), device_),
+          "look-up of the GPU");
+    return address.data();
 }
 
 Operations& CudaBackend::operations(StreamRole role) {

@@ -30,6 +30,7 @@ class CudaBackend final : public Backend {
 
     std::string description() const override;
     Device device() const override { return Device::cuda; }
+    std::string pci_address() const override;
     Operations& operations(StreamRole role) override;
     Event record(StreamRole role) override;
     void wait(StreamRole role, Event event) override;
