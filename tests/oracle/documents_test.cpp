@@ -93,9 +93,12 @@ TEST(DocumentsOracle, LossAndGradients) {
                     EXPECT_EQ(evaluated.tokens, kBatch * kSequence - 7); // 7 inputs are ends
                     EXPECT_TRUE(std::fabs(evaluated.mean() - expected) <= 1e-12 * expected)
                         << evaluated.mean() << " against " << expected;
-                    const double loss = engine.train_step(batches, 0.0).loss;
-                    EXPECT_TRUE(std::fabs(loss - expected) <= 1e-12 * expected)
-                        << loss << " against " << expected;
+                    const train::StepReport report = engine.train_step(batches, 0.0);
+                    EXPECT_TRUE(std::fabs(report.loss - expected) <= 1e-12 * expected)
+                        << report.loss << " against " << expected;
+                    const double norm = goldens.values("/gradient_norm").front();
+                    EXPECT_TRUE(std::fabs(report.gradient_norm - norm) <= 1e-10 * norm)
+                        << report.gradient_norm << " against " << norm;
                     // Main gradients are divided by all tokens; the rest is the update's factor.
                     test::expect_gradients(engine, goldens, 1e-10L,
                                            static_cast<double>(kBatch * kSequence) / evaluated.tokens);

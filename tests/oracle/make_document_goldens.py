@@ -6,7 +6,7 @@ The parameters are those of data/gpt2_fp64.h5. As Megatron-LM has it with --rese
 --eod-mask-loss: a token sees those before it in its own document, positions count from its document's beginning, and the
 loss of a token that ends a document (END) does not count. The loss is the mean over all tokens of the batch that count. A
 token's document is the number of ENDs before it; the mask follows from equal numbers, written here as a matrix for
-scaled_dot_product_attention. The file: /tokens [batch, T + 1], /loss, /gradients/NAME.
+scaled_dot_product_attention. The file: /tokens [batch, T + 1], /loss, /gradient_norm, /gradients/NAME.
 """
 import math
 import pathlib
@@ -67,6 +67,7 @@ gradients = torch.autograd.grad(loss, list(parameters.values()))
 with h5py.File(FOLDER / "documents_fp64.h5", "w") as file:
     file["tokens"] = tokens.numpy().astype(numpy.int32)
     file["loss"] = numpy.array([loss.item()])
+    file["gradient_norm"] = numpy.array([math.sqrt(sum((gradient**2).sum().item() for gradient in gradients))])
     for name, gradient in zip(parameters, gradients):
         file[f"gradients/{name}"] = gradient.numpy()
 print(f"loss {loss.item()}, {int((tokens[:, :-1] == END).sum())} ends")
