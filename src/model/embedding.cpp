@@ -35,19 +35,25 @@ backend::Dropout Embedding::dropout(std::int64_t first_sample, Mode mode) const 
     return dropout;
 }
 
-void Embedding::forward(const Tensor& tokens, std::int64_t first_sample, Mode mode, Tensor output) const {
+Tensor Embedding::positions_outside(const BatchMarks& batch) const {
+    return batch.positions.rows(d_.first_position, d_.Ts);
+}
+
+void Embedding::forward(const Tensor& tokens, const BatchMarks& batch, Mode mode, Tensor output) const {
     backend::Operations& ops = machinery_.backend->compute();
     const Shape whole{d_.T, d_.B, d_.C};
     const Tensor partial = region_.leave_from(output).reshaped(whole);
     ops.embedding_forward(tokens, word_, d_.first_row, partial);
     region_.leave(partial, output);
-    if (position_.defined())
+    if (position_.defined() && batch.positions.defined())
+        ops.position_lookup_forward(position_, positions_outside(batch), output);
+    else if (position_.defined())
         ops.position_forward(position_, d_.first_position, output);
-    if (const backend::Dropout settings = dropout(first_sample, mode); settings.probability > 0)
+    if (const backend::Dropout settings = dropout(batch.first_sample, mode); settings.probability > 0)
         ops.bias_dropout_residual(output, {}, {}, settings, output);
 }
 
-void Embedding::weight_gradient(const Tensor& tokens, std::int64_t first_sample, EmbeddingWrite write,
+void Embedding::weight_gradient(const Tensor& tokens, const BatchMarks& batch, EmbeddingWrite write,
                                 Tensor grad) const {
     backend::Operations& ops = machinery_.backend->compute();
     // Few rows are hit: the others must be zero.
@@ -55,9 +61,11 @@ void Embedding::weight_gradient(const Tensor& tokens, std::int64_t first_sample,
         ops.fill(grad_word_, 0);
     if (write.position == backend::GradWrite::overwrite && position_.defined())
         ops.fill(grad_position_, 0);
-    if (const backend::Dropout settings = dropout(first_sample, Mode::train); settings.probability > 0)
+    if (const backend::Dropout settings = dropout(batch.first_sample, Mode::train); settings.probability > 0)
         ops.dropout_gradient(grad, settings, grad);
-    if (position_.defined())
+    if (position_.defined() && batch.positions.defined())
+        ops.position_lookup_weight_gradient(grad, positions_outside(batch), grad_position_);
+    else if (position_.defined())
         ops.position_weight_gradient(grad, d_.first_position, grad_position_);
     Tensor whole = grad;
     if (region_.cuts_sequence()) { // no layer needs its gradient of "mlp down" any more

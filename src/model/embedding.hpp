@@ -3,6 +3,7 @@
 // is the embedding); the position table, if there is one, is held whole by each.
 #pragma once
 
+#include "module.hpp"
 #include "tensor_region.hpp"
 #include "trireme/model/parameters.hpp"
 #include "trireme/model/stage_setup.hpp"
@@ -22,13 +23,14 @@ class Embedding {
     void bind(const memory::Arena& arena, const Parameters& parameters, const Machinery& machinery);
 
     // tokens [T, B] i32, output [Ts, B, C].
-    void forward(const Tensor& tokens, std::int64_t first_sample, Mode mode, Tensor output) const;
+    void forward(const Tensor& tokens, const BatchMarks& batch, Mode mode, Tensor output) const;
     // grad [Ts, B, C] is overwritten. Writes or adds to the main gradients of both tables.
-    void weight_gradient(const Tensor& tokens, std::int64_t first_sample, EmbeddingWrite write,
+    void weight_gradient(const Tensor& tokens, const BatchMarks& batch, EmbeddingWrite write,
                          Tensor grad) const;
 
   private:
     backend::Dropout dropout(std::int64_t first_sample, Mode mode) const;
+    Tensor positions_outside(const BatchMarks& batch) const; // [Ts, B] i32
 
     StageSetup setup_;
     Dimensions d_;

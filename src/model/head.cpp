@@ -22,7 +22,8 @@ HeadActivations<Item> Head::plan_activations(memory::Plan& plan, const std::stri
             add("final norm", hidden, type),
             add("logits maximum", Shape{d_.n}, stat),
             add("logits sums", Shape{2, d_.n}, stat),
-            add("targets", Shape{d_.n}, DType::i32)};
+            add("targets", Shape{d_.n}, DType::i32),
+            setup_.documents.masks_loss ? add("loss mask", Shape{d_.n}, stat) : Item{}};
 }
 
 void Head::plan_shared(memory::Plan& plan) {
@@ -36,7 +37,7 @@ void Head::plan_shared(memory::Plan& plan) {
 HeadActivations<Tensor> bind(const memory::Arena& arena, const HeadActivations<Item>& items) {
     const auto at = [&](Item item) { return arena.tensor(item); };
     return {at(items.input),   at(items.norm_mean), at(items.norm_rstd), at(items.norm),
-            at(items.maximum), at(items.sums),      at(items.targets)};
+            at(items.maximum), at(items.sums),      at(items.targets),   at(items.loss_mask)};
 }
 
 void Head::bind(const memory::Arena& arena, const Parameters& parameters, const Machinery& machinery) {
@@ -71,8 +72,8 @@ void Head::forward(const HeadActivations<Tensor>& kept, std::int64_t micro_batch
     if (mode == Mode::infer)
         return;
     if (mode == Mode::train && machinery_.tensor->size() == 1) {
-        ops.cross_entropy(logits_, d_.valid_rows, kept.targets, {}, loss_gradient_, kept.maximum, kept.sums,
-                          loss_);
+        ops.cross_entropy(logits_, d_.valid_rows, kept.targets, kept.loss_mask, loss_gradient_, kept.maximum,
+                          kept.sums, loss_);
         logits_of_ = -1;
         gradient_of_ = micro_batch;
         return;
@@ -81,7 +82,7 @@ void Head::forward(const HeadActivations<Tensor>& kept, std::int64_t micro_batch
     machinery_.tensor->all_reduce(kept.maximum, ReduceOp::max);
     ops.cross_entropy_sums(logits_, d_.valid_rows, kept.targets, d_.first_row, kept.maximum, kept.sums);
     machinery_.tensor->all_reduce(kept.sums, ReduceOp::sum);
-    ops.cross_entropy_loss(kept.sums, {}, loss_);
+    ops.cross_entropy_loss(kept.sums, kept.loss_mask, loss_);
 }
 
 void Head::backward(const HeadActivations<Tensor>& kept, std::int64_t micro_batch, backend::GradWrite write,
@@ -91,7 +92,7 @@ void Head::backward(const HeadActivations<Tensor>& kept, std::int64_t micro_batc
         if (logits_of_ != micro_batch)
             compute_logits(kept);
         ops.cross_entropy_gradient(logits_, d_.valid_rows, kept.targets, d_.first_row, kept.maximum,
-                                   kept.sums, {}, loss_gradient_);
+                                   kept.sums, kept.loss_mask, loss_gradient_);
     }
     logits_of_ = gradient_of_ = -1;
     ops.linear_input_gradient(logits_, word_, grad_norm_);

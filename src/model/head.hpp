@@ -27,6 +27,7 @@ struct HeadActivations {
     T maximum;   // [n] stat
     T sums;      // [2, n] stat
     T targets;   // [n] i32
+    T loss_mask; // [n] stat, where the ends of documents mask the loss
 };
 
 class Head {

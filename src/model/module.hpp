@@ -9,6 +9,13 @@
 
 namespace trireme::model {
 
+// What embedding and layers know of a micro-batch beside its activations.
+struct BatchMarks {
+    std::int64_t first_sample = 0; // consumed-sample number of row 0
+    Tensor documents = {};         // [T, B] i32, undefined where attention crosses documents
+    Tensor positions = {};         // [T, B] i32, undefined where positions count from the start of the sample
+};
+
 struct Module {
     Tensor weight, bias;           // bias [out] or undefined
     Tensor grad_weight, grad_bias; // main type

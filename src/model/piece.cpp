@@ -43,7 +43,8 @@ struct Slot {
     std::vector<LayerActivations<T>> layers;
     std::vector<T> inputs; // of each layer but the first, [Ts, B, C]
     HeadActivations<T> head;
-    T tokens; // [T, B] i32
+    T tokens;               // [T, B] i32
+    T documents, positions; // [T, B] i32, where they are wanted
 };
 
 } // namespace
@@ -127,9 +128,27 @@ struct Piece::Impl {
         }
         if (embedding)
             slot.tokens = plan.add(Category::activations, name + " tokens", Shape{d.T, d.B}, DType::i32);
+        if (stage.documents.masks_attention)
+            slot.documents =
+                plan.add(Category::activations, name + " documents", Shape{d.T, d.B}, DType::i32);
+        if (needs_positions())
+            slot.positions =
+                plan.add(Category::activations, name + " positions", Shape{d.T, d.B}, DType::i32);
         if (head)
             slot.head = head->plan_activations(plan, name);
         return slot;
+    }
+
+    bool needs_positions() const {
+        return stage.documents.restarts_positions &&
+               (stage.config.positions == catalogue::Positions::rotary ||
+                (stage.config.positions == catalogue::Positions::learned && embedding));
+    }
+    bool needs_tokens() const {
+        return embedding || head || layers_need_marks(stage.documents, stage.config.positions);
+    }
+    BatchMarks marks(const Slot<Tensor>& in, std::int64_t first_sample) const {
+        return {first_sample, in.documents, in.positions};
     }
 
     void bind(const memory::Arena& arena, const Parameters& parameters, const Machinery& on) {
@@ -142,6 +161,8 @@ struct Piece::Impl {
                 slot.inputs.push_back(arena.tensor(item));
             slot.head = model::bind(arena, items.head);
             slot.tokens = arena.tensor(items.tokens);
+            slot.documents = arena.tensor(items.documents);
+            slot.positions = arena.tensor(items.positions);
             slots.push_back(std::move(slot));
         }
         for (const Item item : input_items)
@@ -194,24 +215,31 @@ struct Piece::Impl {
 
     void forward(const MicroBatch& batch, Mode mode, Tensor output) {
         Slot<Tensor>& in = slot(batch.number);
+        if (in.documents.defined())
+            machinery.backend->copy_to_device(batch.documents, in.documents);
+        if (in.positions.defined())
+            machinery.backend->copy_to_device(batch.positions, in.positions);
+        const BatchMarks now = marks(in, batch.first_sample);
         if (embedding) {
             needs({Part::Kind::embedding});
             machinery.backend->copy_to_device(batch.tokens, in.tokens);
-            embedding->forward(in.tokens, batch.first_sample, mode, first_input(batch.number));
+            embedding->forward(in.tokens, now, mode, first_input(batch.number));
             look_at_output(Probe::kEmbedding, batch.number, first_input(batch.number));
         }
         const Tensor last = head ? in.head.input : output;
         for (std::size_t i = 0; i < layers.size(); ++i) {
             needs(layer_part(i));
             const Tensor out = i + 1 < layers.size() ? in.inputs[i] : last;
-            layers[i].forward(layer_input(in, batch.number, i), in.layers[i], batch.first_sample, mode,
-                              LayerOutput::wanted, out);
+            layers[i].forward(layer_input(in, batch.number, i), in.layers[i], now, mode, LayerOutput::wanted,
+                              out);
             look_at_output(layer_number(i), batch.number, out);
         }
         if (head) {
             needs({Part::Kind::head});
             if (mode != Mode::infer)
                 machinery.backend->copy_to_device(batch.targets, in.head.targets);
+            if (mode != Mode::infer && in.head.loss_mask.defined())
+                machinery.backend->copy_to_device(batch.loss_mask, in.head.loss_mask);
             head->forward(in.head, batch.number, mode);
         }
     }
@@ -224,20 +252,21 @@ struct Piece::Impl {
         head->backward(in.head, micro_batch, accumulation.write, grad);
         added({Part::Kind::head}, accumulation);
     }
-    void embedding_gradient(std::int64_t first_sample, const Slot<Tensor>& in, Tensor grad,
+    void embedding_gradient(const BatchMarks& batch, const Slot<Tensor>& in, Tensor grad,
                             const Accumulation& accumulation) {
         if (!embedding)
             return;
         const bool tied_here = head && stage.config.output_layer == catalogue::OutputLayer::tied;
         embedding->weight_gradient(
-            in.tokens, first_sample,
-            {tied_here ? GradWrite::accumulate : accumulation.write, accumulation.write}, grad);
+            in.tokens, batch, {tied_here ? GradWrite::accumulate : accumulation.write, accumulation.write},
+            grad);
         added({Part::Kind::embedding}, accumulation);
     }
 
     void backward(std::int64_t micro_batch, std::int64_t first_sample, Tensor grad,
                   const Accumulation& accumulation) {
         Slot<Tensor>& in = slot(micro_batch);
+        const BatchMarks now = marks(in, first_sample);
         head_gradient(micro_batch, in, grad, accumulation);
         const AttentionCore core = stage.recompute.mode == Recompute::Mode::selective
                                        ? AttentionCore::recomputed
@@ -246,16 +275,15 @@ struct Piece::Impl {
         for (std::size_t g = groups.size(); g-- > 0;) {
             const Group& group = groups[g];
             if (group.recomputed)
-                recompute(micro_batch, first_sample, in, group);
+                recompute(micro_batch, now, in, group);
             for (std::size_t i = group.first + group.count; i-- > group.first;) {
                 const Tensor input = layer_input(in, micro_batch, i);
-                layers[i].input_gradient(input, in.layers[i], core, accumulation.write, first_sample, grad,
-                                         scratch);
+                layers[i].input_gradient(input, in.layers[i], core, accumulation.write, now, grad, scratch);
                 look_at_gradient(layer_number(i), micro_batch, grad);
                 added(layer_part(i), accumulation);
             }
         }
-        embedding_gradient(first_sample, in, grad, accumulation);
+        embedding_gradient(now, in, grad, accumulation);
     }
 
     std::vector<LayerGradients<Tensor>>& delayed(std::int64_t micro_batch) {
@@ -268,13 +296,14 @@ struct Piece::Impl {
         TRIREME_ASSERT(setup.delayed_gradients > 0 && stage.recompute.mode == Recompute::Mode::none,
                        "half a backward pass without the memory for it");
         Slot<Tensor>& in = slot(micro_batch);
+        const BatchMarks now = marks(in, first_sample);
         head_gradient(micro_batch, in, grad, accumulation);
         for (std::size_t i = layers.size(); i-- > 0;) {
             layers[i].input_gradient(layer_input(in, micro_batch, i), in.layers[i], AttentionCore::kept,
-                                     std::nullopt, first_sample, grad, delayed(micro_batch)[i]);
+                                     std::nullopt, now, grad, delayed(micro_batch)[i]);
             look_at_gradient(layer_number(i), micro_batch, grad);
         }
-        embedding_gradient(first_sample, in, grad, accumulation);
+        embedding_gradient(now, in, grad, accumulation);
     }
 
     void weight_gradient(std::int64_t micro_batch, const Accumulation& accumulation) {
@@ -286,11 +315,10 @@ struct Piece::Impl {
         }
     }
 
-    void recompute(std::int64_t micro_batch, std::int64_t first_sample, Slot<Tensor>& in,
-                   const Group& group) {
+    void recompute(std::int64_t micro_batch, const BatchMarks& batch, Slot<Tensor>& in, const Group& group) {
         const std::size_t last = group.first + group.count - 1;
         for (std::size_t i = group.first; i <= last; ++i)
-            layers[i].forward(layer_input(in, micro_batch, i), in.layers[i], first_sample, Mode::train,
+            layers[i].forward(layer_input(in, micro_batch, i), in.layers[i], batch, Mode::train,
                               i < last ? LayerOutput::wanted : LayerOutput::discarded,
                               i < last ? in.inputs[i] : Tensor{});
     }
@@ -306,6 +334,9 @@ void Piece::bind(const memory::Arena& arena, const Parameters& parameters, const
 }
 const PieceSetup& Piece::setup() const {
     return impl_->setup;
+}
+bool Piece::needs_tokens() const {
+    return impl_->needs_tokens();
 }
 void Piece::watch(Probe* probe) {
     impl_->probe = probe;

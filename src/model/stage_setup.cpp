@@ -7,6 +7,11 @@
 
 namespace trireme::model {
 
+bool layers_need_marks(const DocumentSetup& documents, catalogue::Positions positions) {
+    return documents.masks_attention ||
+           (documents.restarts_positions && positions == catalogue::Positions::rotary);
+}
+
 Dimensions dimensions(const StageSetup& setup) {
     const catalogue::ModelConfig& config = setup.config;
     const std::int64_t parts = setup.grid.tensor, rank = setup.at.tensor;

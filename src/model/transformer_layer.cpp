@@ -157,19 +157,22 @@ backend::Dropout TransformerLayer::dropout(backend::DropoutSite site, std::int64
     return dropout;
 }
 
-backend::Attention TransformerLayer::attention(std::int64_t first_sample, Mode mode) const {
+backend::Attention TransformerLayer::attention(const BatchMarks& batch, Mode mode) const {
     return {d_.H,
             d_.G,
             d_.D,
             d_.first_head,
             1 / std::sqrt(static_cast<double>(d_.D)),
             backend::Causal::yes,
-            dropout(backend::DropoutSite::attention_weights, first_sample, mode)};
+            dropout(backend::DropoutSite::attention_weights, batch.first_sample, mode),
+            batch.documents};
 }
 
-void TransformerLayer::rotate(const Tensor& query_key_value, backend::RotaryDirection direction) const {
+void TransformerLayer::rotate(const Tensor& query_key_value, const BatchMarks& batch,
+                              backend::RotaryDirection direction) const {
     if (rotary_table_.defined())
-        machinery_.backend->compute().rotary(query_key_value, d_.H + d_.G, rotary_table_, {}, 0, direction);
+        machinery_.backend->compute().rotary(query_key_value, d_.H + d_.G, rotary_table_, batch.positions, 0,
+                                             direction);
 }
 
 Tensor TransformerLayer::packed_rows(const Tensor& query_key_value) const {
@@ -181,18 +184,17 @@ Tensor TransformerLayer::head_rows(const Tensor& heads) const {
 }
 
 void TransformerLayer::forward(const Tensor& input, const LayerActivations<Tensor>& kept,
-                               std::int64_t first_sample, Mode mode, LayerOutput wanted,
-                               Tensor output) const {
+                               const BatchMarks& batch, Mode mode, LayerOutput wanted, Tensor output) const {
     backend::Operations& ops = machinery_.backend->compute();
 
     attention_norm_.forward(input, kept.attention_norm, kept.attention_norm_mean, kept.attention_norm_rstd);
     ops.linear_forward(region_.enter(kept.attention_norm), query_key_value_.weight, query_key_value_.bias,
                        packed_rows(kept.query_key_value));
-    rotate(kept.query_key_value, backend::RotaryDirection::forward);
-    ops.attention_forward(kept.query_key_value, attention(first_sample, mode), kept.attention,
-                          kept.logsumexp);
+    rotate(kept.query_key_value, batch, backend::RotaryDirection::forward);
+    ops.attention_forward(kept.query_key_value, attention(batch, mode), kept.attention, kept.logsumexp);
     leave_to_residual(projection_, head_rows(kept.attention), input,
-                      dropout(backend::DropoutSite::attention_output, first_sample, mode), kept.residual);
+                      dropout(backend::DropoutSite::attention_output, batch.first_sample, mode),
+                      kept.residual);
 
     mlp_norm_.forward(kept.residual, kept.mlp_norm, kept.mlp_norm_mean, kept.mlp_norm_rstd);
     if (gated()) {
@@ -204,7 +206,7 @@ void TransformerLayer::forward(const Tensor& input, const LayerActivations<Tenso
     if (wanted == LayerOutput::discarded)
         return;
     leave_to_residual(down_, kept.activated, kept.residual,
-                      dropout(backend::DropoutSite::mlp_output, first_sample, mode), output);
+                      dropout(backend::DropoutSite::mlp_output, batch.first_sample, mode), output);
 }
 
 void TransformerLayer::leave_to_residual(const Module& module, const Tensor& x, const Tensor& residual,
@@ -228,12 +230,13 @@ Tensor TransformerLayer::behind_dropout(const backend::Dropout& dropout, Weights
 }
 
 void TransformerLayer::input_gradient(const Tensor& input, const LayerActivations<Tensor>& kept,
-                                      AttentionCore core, WeightsNow weights, std::int64_t first_sample,
+                                      AttentionCore core, WeightsNow weights, const BatchMarks& batch,
                                       Tensor grad, const LayerGradients<Tensor>& gradients) const {
     backend::Operations& ops = machinery_.backend->compute();
 
-    const Tensor down = behind_dropout(dropout(backend::DropoutSite::mlp_output, first_sample, Mode::train),
-                                       weights, grad, gradients.down);
+    const Tensor down =
+        behind_dropout(dropout(backend::DropoutSite::mlp_output, batch.first_sample, Mode::train), weights,
+                       grad, gradients.down);
     if (gated()) {
         ops.linear_input_gradient(down, down_.weight, gradients.activated);
         ops.swiglu_input_gradient(gradients.activated, kept.up, gradients.up);
@@ -251,17 +254,17 @@ void TransformerLayer::input_gradient(const Tensor& input, const LayerActivation
                              GradWrite::accumulate);
 
     const Tensor projection =
-        behind_dropout(dropout(backend::DropoutSite::attention_output, first_sample, Mode::train), weights,
-                       grad, gradients.projection);
+        behind_dropout(dropout(backend::DropoutSite::attention_output, batch.first_sample, Mode::train),
+                       weights, grad, gradients.projection);
     ops.linear_input_gradient(projection, projection_.weight, head_rows(gradients.attention));
-    const backend::Attention settings = attention(first_sample, Mode::train);
+    const backend::Attention settings = attention(batch, Mode::train);
     if (core == AttentionCore::recomputed)
         ops.attention_forward(kept.query_key_value, settings, kept.attention, kept.logsumexp);
     if (weights)
         projection_weight_gradient(kept, projection, *weights);
     ops.attention_input_gradient(gradients.attention, kept.query_key_value, kept.attention, kept.logsumexp,
                                  settings, gradients.query_key_value);
-    rotate(gradients.query_key_value, backend::RotaryDirection::backward);
+    rotate(gradients.query_key_value, batch, backend::RotaryDirection::backward);
     ops.linear_input_gradient(packed_rows(gradients.query_key_value), query_key_value_.weight,
                               gradients.attention_norm);
     const Tensor attention_norm = region_.outside(gradients.attention_norm);

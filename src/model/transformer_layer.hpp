@@ -79,21 +79,21 @@ class TransformerLayer {
     void bind(const memory::Arena& arena, const Parameters& parameters, const Machinery& machinery);
 
     // input, output [Ts, B, C].
-    void forward(const Tensor& input, const LayerActivations<Tensor>& kept, std::int64_t first_sample,
+    void forward(const Tensor& input, const LayerActivations<Tensor>& kept, const BatchMarks& batch,
                  Mode mode, LayerOutput wanted, Tensor output) const;
     // grad [Ts, B, C]: the gradient of the output becomes that of the input. With a value in `weights` the
     // main gradients of the layer's parameters are written or added to on the way, each right behind the
     // input gradient of its module, so that `grad` itself can serve where no dropout stands between;
     // otherwise `gradients` is filled for weight_gradient().
     void input_gradient(const Tensor& input, const LayerActivations<Tensor>& kept, AttentionCore core,
-                        WeightsNow weights, std::int64_t first_sample, Tensor grad,
+                        WeightsNow weights, const BatchMarks& batch, Tensor grad,
                         const LayerGradients<Tensor>& gradients) const;
     void weight_gradient(const Tensor& input, const LayerActivations<Tensor>& kept,
                          const LayerGradients<Tensor>& gradients, backend::GradWrite write) const;
 
   private:
     backend::Dropout dropout(backend::DropoutSite site, std::int64_t first_sample, Mode mode) const;
-    backend::Attention attention(std::int64_t first_sample, Mode mode) const;
+    backend::Attention attention(const BatchMarks& batch, Mode mode) const;
 
     // Where the gradient behind a dropout of the residual path is at hand: `grad` itself if that is the same
     // and may serve, else `to`, filled.
@@ -115,7 +115,8 @@ class TransformerLayer {
     void query_key_value_weight_gradient(const Tensor& input, const LayerActivations<Tensor>& kept,
                                          const LayerGradients<Tensor>& gradients,
                                          backend::GradWrite write) const;
-    void rotate(const Tensor& query_key_value, backend::RotaryDirection direction) const;
+    void rotate(const Tensor& query_key_value, const BatchMarks& batch,
+                backend::RotaryDirection direction) const;
     bool gated() const { return setup_.config.activation == catalogue::Activation::swiglu; }
     Tensor packed_rows(const Tensor& query_key_value) const; // [n, (H + 2 G) D]
     Tensor head_rows(const Tensor& heads) const;             // [n, H D]

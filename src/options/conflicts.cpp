@@ -39,6 +39,7 @@ const std::vector<Conflict>& conflicts() {
         {"--rotary-base 500000"},
         {"--rotary-percent 0.5"},
         {"--use-rope-scaling"},
+        {"--reset-position-ids --position-embedding-type none"},
         {"--position-embedding-type rope --rope-scaling-factor 4"},
         {"--position-embedding-type rope --kv-channels 3"},
         {"--num-query-groups 2"},

@@ -113,6 +113,9 @@ Resolved::Data data_of(const Values& v) {
             .cache_path = v.data_cache_path.value_or(""),
             .split = v.split,
             .dataloader_type = choose(v.dataloader_type, kDataloaders),
+            .reset_position_ids = v.reset_position_ids,
+            .reset_attention_mask = v.reset_attention_mask,
+            .eod_mask_loss = v.eod_mask_loss,
             .num_workers = v.num_workers,
             .tokenizer_type = choose(v.tokenizer_type.value_or("GPT2BPETokenizer"), kTokenizers),
             .vocab_file = v.vocab_file.value_or(""),
@@ -279,6 +282,13 @@ Resolved resolve(const Parsed& parsed, const Environment& environment) {
         resolved.notes.push_back("--use-distributed-optimizer changes nothing at DP 1");
     if (v.overlap_grad_reduce && resolved.layout.data_parallel == 1)
         resolved.notes.push_back("--overlap-grad-reduce changes nothing at DP 1");
+    // What cuDNN could do at all: bf16.
+    if (resolved.machine.device == Device::cuda && resolved.model.params_dtype == ParamsDtype::bf16 &&
+        resolved.command != Command::generate &&
+        (v.reset_attention_mask || (v.attention_dropout > 0 && resolved.command != Command::evaluate)))
+        resolved.notes.push_back(concat(
+            v.reset_attention_mask ? "--reset-attention-mask" : "--attention-dropout above 0",
+            ": attention on GPUs is trireme's own kernel, slower than the one of cuDNN, which cannot do it"));
     return resolved;
 }
 

@@ -35,6 +35,10 @@ bool check_position_embedding(Checker& check) {
 
 void check_rotary(Checker& check) {
     Values& v = check.values;
+    constexpr std::string_view kReset = "reset-position-ids";
+    if (v.reset_position_ids && v.position_embedding_type == "none" && check.sound({kReset}))
+        check.complain(concat("--", kReset, " does nothing with --", kType, " none"), {kReset, kType},
+                       concat("leave out --", kReset));
     if (v.position_embedding_type != "rope") {
         for (const std::string_view name :
              {"rotary-base", "rotary-percent", "use-rope-scaling", "rope-scaling-factor"})

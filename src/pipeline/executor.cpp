@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <utility>
 
+#include "trireme/base/sizes.hpp"
 #include "trireme/comm/phase.hpp"
 
 namespace trireme::pipeline {
@@ -80,6 +82,38 @@ model::Accumulation count_down(Passes& passes) {
 
 } // namespace
 
+// A micro-batch in memory of its own.
+class Executor::KeptBatch {
+  public:
+    explicit KeptBatch(const model::MicroBatch& batch) : batch_(batch) {
+        Tensor* const tensors[] = {&batch_.tokens, &batch_.targets, &batch_.documents, &batch_.positions,
+                                   &batch_.loss_mask};
+        std::size_t bytes = 0;
+        for (const Tensor* const tensor : tensors)
+            bytes += room_for(*tensor);
+        memory_.resize(bytes / sizeof(double));
+        auto* to = reinterpret_cast<std::byte*>(memory_.data());
+        for (Tensor* const tensor : tensors) {
+            if (!tensor->defined())
+                continue;
+            std::memcpy(to, tensor->data(), static_cast<std::size_t>(tensor->bytes()));
+            const std::size_t room = room_for(*tensor);
+            *tensor = Tensor(to, tensor->shape(), tensor->type());
+            to += room;
+        }
+    }
+    const model::MicroBatch& batch() const { return batch_; }
+
+  private:
+    // Whole doubles, so that each is aligned.
+    static std::size_t room_for(const Tensor& tensor) {
+        return static_cast<std::size_t>(round_up(tensor.bytes(), sizeof(double)));
+    }
+
+    model::MicroBatch batch_;
+    std::vector<double> memory_;
+};
+
 model::PieceSetup piece_of(const topology::Placement& placement, int stage, int chunk) {
     model::PieceSetup setup;
     setup.layers = placement.layers[static_cast<std::size_t>(stage)][static_cast<std::size_t>(chunk)];
@@ -91,7 +125,9 @@ model::PieceSetup piece_of(const topology::Placement& placement, int stage, int 
 
 Executor::Executor(const model::StageSetup& stage, const topology::Placement& placement,
                    topology::Schedule schedule, memory::Plan& plan, std::span<const int> other_micro_batches)
-    : stage_(stage), schedule_(std::move(schedule)) {
+    : stage_(stage), schedule_(std::move(schedule)),
+      all_chunks_load_(placement.chunks() > 1 &&
+                       model::layers_need_marks(stage.documents, stage.config.positions)) {
     const int here = stage.at.pipeline, stages = placement.stages(), chunks = placement.chunks();
     if (stages == 1 && chunks > 1)
         throw Error(ErrorCategory::usage, concat("one pipeline stage cannot execute ", chunks, " chunks"),
@@ -129,6 +165,8 @@ Executor::Executor(const model::StageSetup& stage, const topology::Placement& pl
         chunks_.push_back(std::move(chunk));
     }
 }
+
+Executor::~Executor() = default;
 
 void Executor::bind(const memory::Arena& arena, const model::Parameters& parameters,
                     const model::Machinery& machinery, comm::Communicator& pipeline) {
@@ -178,6 +216,8 @@ void Executor::count_gradients(const Script& script) {
 StepEnd Executor::run(const Script& script, model::Mode mode, BatchSource& batches,
                       const model::StepContext& step, StepGate* gate) {
     count_gradients(script);
+    kept_.clear(); // of a step that was abandoned
+    masked_tokens_ = 0;
     for (Chunk& chunk : chunks_)
         chunk.piece.begin(step);
     Entrance entrance(gate);
@@ -261,14 +301,29 @@ void Executor::forward(const Instruction& instruction, model::Mode mode, BatchSo
         pipeline_->wait(at.output_sends[i]);
         output = at.outputs[i];
     }
-    at.piece.forward(load(instruction.micro_batch, at, batches), mode, output);
+    const model::MicroBatch batch = load(instruction.micro_batch, at, batches);
+    if (at.piece.setup().has_head)
+        masked_tokens_ += batch.masked_tokens;
+    at.piece.forward(batch, mode, output);
+    if (!kept_.empty() && &at == &chunks_.back())
+        kept_.remove_if([&](const KeptBatch& kept) { return kept.batch().number == batch.number; });
 }
 
-model::MicroBatch Executor::load(std::int64_t number, const Chunk& at, BatchSource& batches) const {
-    if (!at.piece.setup().has_embedding && !at.piece.setup().has_head)
+model::MicroBatch Executor::load(std::int64_t number, const Chunk& at, BatchSource& batches) {
+    if (!at.piece.needs_tokens())
         return {number, batches.first_sample(number)};
     const comm::PhaseScope phase("data of micro-batch", number);
-    return batches.load(number);
+    return all_chunks_load_ ? load_for_all_chunks(number, at, batches) : batches.load(number);
+}
+
+// A micro-batch comes to the first chunk of a stage first, and leaves its last chunk last.
+model::MicroBatch Executor::load_for_all_chunks(std::int64_t number, const Chunk& at, BatchSource& batches) {
+    if (&at == &chunks_.front())
+        return kept_.emplace_back(batches.load(number)).batch();
+    const auto kept =
+        std::ranges::find(kept_, number, [](const KeptBatch& one) { return one.batch().number; });
+    TRIREME_ASSERT(kept != kept_.end(), "micro-batch ", number, " was not loaded by the first chunk");
+    return kept->batch();
 }
 
 void Executor::backward(const Instruction& instruction, const BatchSource& batches) {

@@ -47,6 +47,7 @@ model::StageSetup stage_setup(const RunSetup& setup, const topology::Coordinates
     stage.seed = setup.seed;
     stage.recompute = setup.recompute;
     stage.sequence_parallel = setup.sequence_parallel;
+    stage.documents = setup.documents;
     return stage;
 }
 

@@ -5,11 +5,17 @@
 #include "trireme/comm/dry.hpp"
 
 namespace trireme::plan {
+
+DryBatches::DryBatches(const RunSetup& setup)
+    : sequence_(setup.model.sequence), micro_batch_(setup.micro_batch),
+      tokens_(static_cast<std::size_t>(sequence_ * micro_batch_)),
+      marks_(setup.documents, sequence_, micro_batch_, statistics_type(setup.type)) {}
+
 model::MicroBatch DryBatches::load(std::int64_t number) {
-    void* const nowhere = reinterpret_cast<void*>(std::uintptr_t{256});
-    const std::int64_t length = setup_.model.sequence, rows = setup_.micro_batch;
-    return {number, 0, Tensor(nowhere, Shape{length, rows}, DType::i32),
-            Tensor(nowhere, Shape{length * rows}, DType::i32)};
+    model::MicroBatch batch{number, 0, Tensor(std::span(tokens_), Shape{sequence_, micro_batch_}),
+                            Tensor(std::span(tokens_), Shape{sequence_ * micro_batch_})};
+    marks_.mark(batch);
+    return batch;
 }
 
 std::int64_t dry_scratch_bytes(const RunSetup& setup, const topology::Coordinates& at, const DeviceKind& on) {

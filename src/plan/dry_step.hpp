@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
+#include "trireme/model/documents.hpp"
 #include "trireme/plan/declared_rank.hpp"
 
 namespace trireme::plan {
@@ -12,15 +14,17 @@ namespace trireme::plan {
 // shapes; for Purpose::train also an evaluation's.
 std::int64_t dry_scratch_bytes(const RunSetup& setup, const topology::Coordinates& at, const DeviceKind& on);
 
-// Micro-batches whose tokens lie nowhere.
+// Micro-batches of token 0.
 class DryBatches final : public pipeline::BatchSource {
   public:
-    explicit DryBatches(const RunSetup& setup) : setup_(setup) {}
+    explicit DryBatches(const RunSetup& setup);
     std::int64_t first_sample(std::int64_t) const override { return 0; }
     model::MicroBatch load(std::int64_t number) override;
 
   private:
-    const RunSetup& setup_;
+    std::int64_t sequence_, micro_batch_;
+    std::vector<std::int32_t> tokens_;
+    model::DocumentMarks marks_;
 };
 
 } // namespace trireme::plan

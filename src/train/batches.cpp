@@ -1,15 +1,21 @@
 // Turns loader blocks [B, T + 1] into tokens and targets [T, B].
 #include "batches.hpp"
 
+#include <array>
+
 namespace trireme::train {
 
-bool needs_tokens(const comm::ProcessGroups& groups) {
-    return groups.at.pipeline == 0 || groups.at.pipeline == groups.grid.pipeline - 1;
+bool needs_tokens(const Engine& engine) {
+    const comm::ProcessGroups& groups = engine.groups();
+    return groups.at.pipeline == 0 || groups.at.pipeline == groups.grid.pipeline - 1 ||
+           model::layers_need_marks(engine.setup().documents, engine.setup().model.positions);
 }
 
 DatasetBatches::DatasetBatches(const data::Dataset& dataset, data::Split split, const Engine& engine,
                                std::int64_t first_sample, int workers)
-    : step_first_sample_(first_sample) {
+    : step_first_sample_(first_sample),
+      marks_(engine.setup().documents, engine.setup().model.sequence, engine.setup().micro_batch,
+             statistics_type(engine.setup().type)) {
     const EngineSetup& setup = engine.setup();
     options_.first_sample = first_sample;
     options_.micro_batch = setup.micro_batch;
@@ -17,7 +23,7 @@ DatasetBatches::DatasetBatches(const data::Dataset& dataset, data::Split split, 
     options_.data_parallel_size = setup.grid.data;
     options_.sequence_length = setup.model.sequence;
     options_.num_workers = workers;
-    if (!needs_tokens(engine.groups()))
+    if (!needs_tokens(engine))
         return;
     const auto values = static_cast<std::size_t>(setup.model.sequence * setup.micro_batch);
     tokens_.resize(values);
@@ -45,8 +51,19 @@ model::MicroBatch DatasetBatches::load(std::int64_t number) {
             targets_[to] = row[from + 1];
         }
     }
-    return {number, first_sample(number), Tensor(std::span(tokens_), Shape{T, B}),
-            Tensor(std::span(targets_), Shape{T * B})};
+    model::MicroBatch batch{number, first_sample(number), Tensor(std::span(tokens_), Shape{T, B}),
+                            Tensor(std::span(targets_), Shape{T * B})};
+    marks_.mark(batch);
+    return batch;
+}
+
+// The first stage has all tokens; tensor ranks have the same.
+std::int64_t DatasetBatches::ends_seen(const comm::ProcessGroups& groups) const {
+    std::array<double, 1> ends{};
+    if (groups.at.pipeline == 0 && groups.at.tensor == 0)
+        ends[0] = static_cast<double>(marks_.ends_seen());
+    groups.world->all_reduce(ends, comm::ReduceOp::sum);
+    return static_cast<std::int64_t>(ends[0]);
 }
 
 } // namespace trireme::train

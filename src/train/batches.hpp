@@ -8,13 +8,14 @@
 
 #include "trireme/data/dataset.hpp"
 #include "trireme/data/loader.hpp"
+#include "trireme/model/documents.hpp"
 #include "trireme/pipeline/executor.hpp"
 #include "trireme/train/engine.hpp"
 
 namespace trireme::train {
 
 // Whether this rank's stage needs tokens or targets at all.
-bool needs_tokens(const comm::ProcessGroups& groups);
+bool needs_tokens(const Engine& engine);
 
 class DatasetBatches : public pipeline::BatchSource {
   public:
@@ -25,6 +26,9 @@ class DatasetBatches : public pipeline::BatchSource {
     // The next step's micro-batches start where the last one's ended.
     void advance(std::int64_t samples) { step_first_sample_ += samples; }
 
+    // Ends of documents among the tokens loaded so far, of all data ranks. Collective over `groups`' world.
+    std::int64_t ends_seen(const comm::ProcessGroups& groups) const;
+
     std::int64_t first_sample(std::int64_t number) const override;
     model::MicroBatch load(std::int64_t number) override;
 
@@ -33,6 +37,7 @@ class DatasetBatches : public pipeline::BatchSource {
     std::int64_t step_first_sample_; // consumed samples before this step, of all data ranks
     std::optional<data::Loader> loader_;
     std::vector<std::int32_t> tokens_, targets_; // [T, B]
+    model::DocumentMarks marks_;
 };
 
 } // namespace trireme::train

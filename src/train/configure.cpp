@@ -136,6 +136,21 @@ std::unique_ptr<backend::Backend> make_backend(const options::Resolved& options,
     return backend::make_backend(setup);
 }
 
+namespace {
+
+// Generation continues one text: whatever it is made of, it is one document.
+model::DocumentSetup document_setup(const options::Resolved& options) {
+    model::DocumentSetup documents;
+    if (options.command == options::Command::generate)
+        return documents;
+    documents.masks_attention = options.data.reset_attention_mask;
+    documents.restarts_positions = options.data.reset_position_ids;
+    documents.masks_loss = options.data.eod_mask_loss;
+    return documents;
+}
+
+} // namespace
+
 EngineSetup engine_setup(const options::Resolved& options, std::int64_t vocabulary, Purpose purpose) {
     EngineSetup setup;
     setup.model = model_config(options.model, vocabulary);
@@ -155,6 +170,7 @@ EngineSetup engine_setup(const options::Resolved& options, std::int64_t vocabula
     setup.recompute = recompute(options);
     if (options.layout.sequence_parallel)
         setup.sequence_parallel = model::SequenceParallel::yes;
+    setup.documents = document_setup(options);
     if (options.layout.distributed_optimizer)
         setup.optimizer.sharding = optimizer::Sharding::data_ranks;
     setup.optimizer.overlap = overlap(options.layout);

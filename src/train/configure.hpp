@@ -18,6 +18,7 @@ std::int64_t model_vocabulary(const options::Resolved& options, const data::Toke
 data::DatasetOptions dataset_options(const options::Resolved& options, std::int64_t vocabulary);
 std::unique_ptr<backend::Backend> make_backend(const options::Resolved& options,
                                                const comm::Runtime& runtime);
+// Where the end of a document means something, the caller adds which token that is (setup.documents.end).
 EngineSetup engine_setup(const options::Resolved& options, std::int64_t vocabulary, Purpose purpose);
 optimizer::RateSchedule rate_schedule(const options::Resolved& options);
 optimizer::LossScaleSetup loss_scale(const options::Resolved& options);

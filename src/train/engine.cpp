@@ -9,6 +9,7 @@
 
 #include "trireme/base/philox.hpp"
 #include "trireme/comm/phase.hpp"
+#include "trireme/model/documents.hpp"
 #include "trireme/plan/declared_rank.hpp"
 #include "trireme/plan/report.hpp"
 
@@ -18,7 +19,9 @@ namespace {
 // Tokens for a step whose results are dropped.
 class RandomBatches : public pipeline::BatchSource {
   public:
-    RandomBatches(const EngineSetup& setup, int data_rank) : setup_(setup), data_rank_(data_rank) {
+    RandomBatches(const EngineSetup& setup, int data_rank)
+        : setup_(setup), data_rank_(data_rank),
+          marks_(setup.documents, setup.model.sequence, setup.micro_batch, statistics_type(setup.type)) {
         tokens_.resize(static_cast<std::size_t>(setup.model.sequence * setup.micro_batch));
         for (std::size_t i = 0; i < tokens_.size(); ++i) {
             const PhiloxCounter words = philox4x32({static_cast<std::uint32_t>(i), 0, 0, 0}, {0, 0});
@@ -35,6 +38,7 @@ class RandomBatches : public pipeline::BatchSource {
         batch.first_sample = first_sample(number);
         batch.tokens = Tensor(std::span(tokens_), Shape{setup_.model.sequence, setup_.micro_batch});
         batch.targets = Tensor(std::span(tokens_), Shape{setup_.model.sequence * setup_.micro_batch});
+        marks_.mark(batch);
         return batch;
     }
 
@@ -42,6 +46,7 @@ class RandomBatches : public pipeline::BatchSource {
     const EngineSetup& setup_;
     int data_rank_;
     std::vector<std::int32_t> tokens_;
+    model::DocumentMarks marks_;
 };
 
 } // namespace
@@ -80,6 +85,19 @@ struct Engine::Impl {
         return static_cast<double>(step.global_batch) * static_cast<double>(setup.model.sequence);
     }
     model::StepHooks& hooks() { return optimizer ? *optimizer : no_hooks; }
+
+    // Of `tokens` of a pass, those whose loss counts, over all data ranks. The host knows them from the data:
+    // nothing waits for the device.
+    double counted(double tokens) {
+        if (!setup.documents.masks_loss)
+            return tokens;
+        const comm::PhaseScope phase("count of tokens");
+        std::array<double, 1> masked{};
+        if (executor.has_head() && groups.at.tensor == 0)
+            masked[0] = static_cast<double>(executor.masked_tokens());
+        groups.world->all_reduce(masked, comm::ReduceOp::sum);
+        return tokens - masked[0];
+    }
 
     // Sum of the token losses of all data ranks, on every rank: each last stage's first tensor rank adds its
     // own, in rank order.
@@ -170,9 +188,12 @@ StepReport Engine::train_step(pipeline::BatchSource& batches, const StepSetup& s
                           {.hooks = &*in.optimizer, .loss_gradient = step.loss_scale / tokens}, gate);
     if (end == pipeline::StepEnd::abandoned)
         return {.abandoned = true};
-    const optimizer::StepResult result = in.optimizer->step(step.rates, 1 / step.loss_scale);
+    // Gradients were divided by all tokens, since how many count is known only now. If none does, they are
+    // zero as they are.
+    const double counted = in.counted(tokens), correction = counted > 0 ? tokens / counted : 1;
+    const optimizer::StepResult result = in.optimizer->step(step.rates, correction / step.loss_scale);
     const comm::PhaseScope phase("loss reduction");
-    return {in.total_loss() / tokens, result.gradient_norm, result.updated};
+    return {TokenLosses{in.total_loss(), counted}.mean(), result.gradient_norm, result.updated};
 }
 
 StepReport Engine::train_step(pipeline::BatchSource& batches, double learning_rate,
@@ -205,11 +226,12 @@ Tensor Engine::own_loss_tensor() const {
     return impl_->executor.loss();
 }
 
-double Engine::evaluate(pipeline::BatchSource& batches, std::int64_t micro_batches) {
+TokenLosses Engine::evaluate(pipeline::BatchSource& batches, std::int64_t micro_batches) {
     Impl& in = *impl_;
     in.executor.forward_only(batches, micro_batches, model::Mode::evaluate, in.hooks());
     const std::int64_t samples = micro_batches * in.setup.micro_batch * in.setup.grid.data;
-    return in.total_loss() / static_cast<double>(samples * in.setup.model.sequence);
+    const double counted = in.counted(static_cast<double>(samples * in.setup.model.sequence));
+    return {in.total_loss(), counted};
 }
 
 std::vector<double> Engine::infer(pipeline::BatchSource& batches, std::int64_t position) {

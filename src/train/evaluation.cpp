@@ -1,11 +1,14 @@
 // Evaluates global batch by global batch.
 #include "evaluation.hpp"
 
+#include <iostream>
 #include <optional>
 
 #include "batches.hpp"
+#include "first_screen.hpp"
 #include "trireme/base/progress_line.hpp"
 #include "trireme/comm/phase.hpp"
+#include "trireme/plan/screen.hpp"
 
 namespace trireme::train {
 
@@ -17,7 +20,7 @@ std::optional<double> mean_loss(Engine& engine, const data::Dataset& dataset, da
     std::optional<ProgressLine> progress;
     if (engine.groups().world->rank() == 0)
         progress.emplace();
-    double sum = 0;
+    TokenLosses all;
     const auto count = static_cast<double>(options.evaluation.eval_iters);
     for (std::int64_t i = 0; i < options.evaluation.eval_iters; ++i) {
         if (leaves && leaves(1 - static_cast<double>(i) / count))
@@ -27,10 +30,17 @@ std::optional<double> mean_loss(Engine& engine, const data::Dataset& dataset, da
                 return concat("evaluating ", data::name_of(split), ": ", i, " of ",
                               options.evaluation.eval_iters, " batches");
             });
-        sum += engine.evaluate(batches, options.batch.num_microbatches);
+        const TokenLosses losses = engine.evaluate(batches, options.batch.num_microbatches);
+        all.sum += losses.sum;
+        all.tokens += losses.tokens;
         batches.advance(options.batch.global_batch_size);
     }
-    return sum / count;
+    if (engine.setup().documents.any() && batches.ends_seen(engine.groups()) == 0 &&
+        engine.groups().world->rank() == 0 && engine.setup().purpose == Purpose::forward_only)
+        std::cout << plan::screen_row("warning",
+                                      no_document_ends(engine.setup(), options.evaluation.eval_iters *
+                                                                           options.batch.global_batch_size));
+    return all.mean();
 }
 
 } // namespace trireme::train

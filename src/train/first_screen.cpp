@@ -128,7 +128,28 @@ std::string version_line() {
 
 std::string describe_engine(Engine& engine, comm::Runtime& runtime, const backend::Backend& backend) {
     return layout_lines(engine, runtime, backend) + plan::model_row(engine.setup(), engine.placement()) +
-           parameter_lines(engine) + memory_line(engine);
+           parameter_lines(engine) + memory_line(engine) + describe_documents(engine.setup());
+}
+
+std::string describe_documents(const EngineSetup& setup) {
+    const model::DocumentSetup& documents = setup.documents;
+    std::string words;
+    const auto add = [&](bool wanted, const char* text) {
+        if (wanted)
+            words += concat(words.empty() ? "" : ", ", text);
+    };
+    add(documents.masks_attention, "attention within documents");
+    add(documents.restarts_positions, "positions restart");
+    add(documents.masks_loss, "no loss behind their ends");
+    return words.empty() ? ""
+                         : row("documents", concat(words, "; a document ends with token ", documents.end));
+}
+
+std::string no_document_ends(const EngineSetup& setup, std::int64_t samples) {
+    return concat("no document ends in the first ", samples, " samples: token ", setup.documents.end,
+                  " is not among their ", samples * setup.model.sequence,
+                  " tokens; data made without --append-eod never have it, and --reset-attention-mask, "
+                  "--reset-position-ids and --eod-mask-loss then do nothing");
 }
 
 namespace {

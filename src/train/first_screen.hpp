@@ -21,6 +21,12 @@ std::string version_line();
 // rank 0.
 std::string describe_engine(Engine& engine, comm::Runtime& runtime, const backend::Backend& backend);
 
+// The line documents, "" unless their ends mean something: "attention within documents, positions restart;
+// a document ends with token 50256".
+std::string describe_documents(const EngineSetup& setup);
+// What to say where no document ended in `samples` samples.
+std::string no_document_ends(const EngineSetup& setup, std::int64_t samples);
+
 // The parts that the run reads. Too little in one of them is an error of Dataset::info().
 std::vector<data::Split> wanted_parts(const options::Resolved& options, const data::Dataset& dataset);
 

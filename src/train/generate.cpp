@@ -35,10 +35,11 @@ struct Loaded {
     std::unique_ptr<backend::Backend> backend;
     std::optional<Engine> engine;
 
-    Loaded(const options::Resolved& options, std::int64_t vocabulary, const std::filesystem::path& path,
-           comm::Runtime& runtime) {
+    Loaded(const options::Resolved& options, const data::Tokenizer& tokenizer, std::int64_t vocabulary,
+           const std::filesystem::path& path, comm::Runtime& runtime) {
         comm::agree(runtime.world(), [&] { backend = make_backend(options, runtime); });
-        const EngineSetup setup = engine_setup(options, vocabulary, Purpose::forward_only);
+        EngineSetup setup = engine_setup(options, vocabulary, Purpose::forward_only);
+        setup.documents.end = tokenizer.end_of_document();
         engine.emplace(setup, comm::ProcessGroups(runtime, setup.grid, *backend), *backend);
         comm::agree(runtime.world(), [&] { checkpoint::require_model(path, engine->parameters()); });
         checkpoint::load(path, {&engine->parameters(), nullptr, backend.get(), &engine->groups()});
@@ -119,7 +120,7 @@ int generate(const options::Resolved& options, comm::Runtime& runtime) {
         if (tokens.empty()) // something to continue: the start of a document
             tokens.push_back(tokenizer->end_of_document());
     });
-    Loaded loaded(options, vocabulary, path, runtime);
+    Loaded loaded(options, *tokenizer, vocabulary, path, runtime);
     Context context(options.model.seq_length, options.batch.micro_batch_size, tokenizer->end_of_document());
     const std::size_t prompt_tokens = tokens.size();
     for (std::int64_t i = 0; i < options.generation.max_new_tokens; ++i) {
@@ -164,7 +165,9 @@ int evaluate(const options::Resolved& options, comm::Runtime& runtime) {
                         {"evaluate reads the second (valid) and the third (test) part",
                          "try: --split 0,1,0 for all documents, or --valid-data-path"});
     });
-    Loaded loaded(options, vocabulary, path, runtime);
+    Loaded loaded(options, *tokenizer, vocabulary, path, runtime);
+    if (runtime.rank() == 0)
+        std::cout << describe_documents(loaded.engine->setup());
     for (const data::Split split : {data::Split::valid, data::Split::test}) {
         if (!dataset->has(split))
             continue;

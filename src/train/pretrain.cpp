@@ -26,6 +26,7 @@
 #include "trireme/catalogue/catalogue.hpp"
 #include "trireme/checkpoint/checkpoint.hpp"
 #include "trireme/comm/phase.hpp"
+#include "trireme/plan/screen.hpp"
 #include "trireme/train/log_line.hpp"
 #include "tuning.hpp"
 
@@ -62,6 +63,7 @@ class Training {
         comm::agree(world_, [&] {
             tokenizer = make_tokenizer(options);
             vocabulary_ = model_vocabulary(options, *tokenizer);
+            end_of_document_ = tokenizer->end_of_document();
         });
         data::DatasetOptions paths = dataset_options(options, vocabulary_);
         prepare_data(paths, options.data.cache_path, *tokenizer, runtime,
@@ -142,6 +144,7 @@ class Training {
     void make_engine() {
         EngineSetup setup = engine_setup(options_, vocabulary_, Purpose::train);
         setup.seed = state_.seed;
+        setup.documents.end = end_of_document_;
         engine_.emplace(setup, comm::ProcessGroups(runtime_, setup.grid, *backend_), *backend_);
     }
 
@@ -382,6 +385,8 @@ class Training {
         }
         if (recorder_ && recorder_->trace_complete() && !trace_written_)
             write_trace();
+        if (!stepped_ && engine_->setup().documents.any())
+            say_if_no_document_ends(batches, setup);
         stepped_ = true;
         record_.reached(iteration);
         step_seconds_ = std::max(seconds_since(start), 0.9 * step_seconds_);
@@ -416,6 +421,12 @@ class Training {
         if (stop)
             comm::agree(world_, [&] { throw_non_finite(report, setup, iteration); });
         return true;
+    }
+
+    // Data that were made without --append-eod never end a document.
+    void say_if_no_document_ends(const DatasetBatches& batches, const StepSetup& step) const {
+        if (batches.ends_seen(engine_->groups()) == 0)
+            say(plan::screen_row("warning", no_document_ends(engine_->setup(), step.global_batch)));
     }
 
     std::string samples_of(const StepSetup& step) const {
@@ -580,6 +591,7 @@ class Training {
     optimizer::LossScale loss_scale_;
     std::vector<std::string> changed_rates_; // on resuming
     std::int64_t vocabulary_ = 0;
+    std::int32_t end_of_document_ = -1;
     std::optional<data::Dataset> dataset_;
     std::unique_ptr<backend::Backend> backend_;
     std::optional<Engine> engine_;

@@ -24,6 +24,17 @@ for way in "cpu cuda" "gpu cpu"; do
     rm -r "$s/back"
 done
 
+# Documents within samples: attention by our own kernels, positions looked up, a masked loss.
+masks=(--reset-attention-mask --reset-position-ids --eod-mask-loss)
+for positions in "learned_absolute" "rope"; do
+    run_well "documents on a CPU, $positions" 1 "${short[@]}" "${masks[@]}" --position-embedding-type "$positions" \
+        --save "$s/documents_cpu_$positions"
+    run_well "documents on a GPU, $positions" 1 "${short[@]}" "${masks[@]}" --position-embedding-type "$positions" --device cuda \
+        --save "$s/documents_gpu_$positions"
+    check_close "$positions: the same losses" "$(losses "$s/documents_gpu_$positions/metrics.jsonl")" \
+        "$(losses "$s/documents_cpu_$positions/metrics.jsonl")" 1e-4 12
+done
+
 # bf16 with fp32 master weights, hidden 256, 50 steps: within 0.5 % of fp32 on the CPU. At the tiny model's rate of 5e-3 this
 # width is unstable: bf16 on the CPU itself is then 0.8 % off, at 1e-3 0.13 %.
 model=("${tiny[@]}" --hidden-size 256 --num-attention-heads 4 --train-iters 50 --eval-interval 50 --lr 1e-3 --min-lr 1e-4)

@@ -29,7 +29,8 @@ std::vector<double> losses_of(train::Engine& engine) {
         consumed += batch;
     }
     batches.start_step(5000);
-    losses.push_back(engine.evaluate(batches, 8 / (engine.setup().micro_batch * engine.setup().grid.data)));
+    losses.push_back(
+        engine.evaluate(batches, 8 / (engine.setup().micro_batch * engine.setup().grid.data)).mean());
     return losses;
 }
 

@@ -46,7 +46,7 @@ Outcome outcome(const train::EngineSetup& setup) {
         result.norms.push_back(report.gradient_norm);
         if (step == kSteps / 2) { // weights may still be on their way
             batches.start_step(1000);
-            result.losses.push_back(engine.evaluate(batches, 2));
+            result.losses.push_back(engine.evaluate(batches, 2).mean());
         }
     }
     for (std::size_t i = 0; i < engine.parameters().buckets().size(); ++i) {

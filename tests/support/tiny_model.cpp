@@ -24,8 +24,9 @@ train::EngineSetup tiny_setup() {
 
 SyntheticBatches::SyntheticBatches(const train::EngineSetup& setup, int data_rank)
     : sequence_(setup.model.sequence), micro_batch_(setup.micro_batch), data_size_(setup.grid.data),
-      vocabulary_(setup.model.vocabulary), data_rank_(data_rank),
-      tokens_(static_cast<std::size_t>(sequence_ * micro_batch_)), targets_(tokens_.size()) {}
+      vocabulary_(setup.model.vocabulary), data_rank_(data_rank), end_(setup.documents.end),
+      tokens_(static_cast<std::size_t>(sequence_ * micro_batch_)), targets_(tokens_.size()),
+      marks_(setup.documents, sequence_, micro_batch_, statistics_type(setup.type)) {}
 
 std::int64_t SyntheticBatches::first_sample(std::int64_t number) const {
     return consumed_ + (number * data_size_ + data_rank_) * micro_batch_;
@@ -35,6 +36,8 @@ model::MicroBatch SyntheticBatches::load(std::int64_t number) {
     const auto token = [&](std::int64_t sample, std::int64_t t) {
         const PhiloxCounter words =
             philox4x32({static_cast<std::uint32_t>(sample), static_cast<std::uint32_t>(t), 0, 0}, {7, 7});
+        if (end_ >= 0 && words[1] % 5 == 0)
+            return end_;
         return static_cast<std::int32_t>(words[0] % static_cast<std::uint32_t>(vocabulary_));
     };
     for (std::int64_t b = 0; b < micro_batch_; ++b)
@@ -43,8 +46,11 @@ model::MicroBatch SyntheticBatches::load(std::int64_t number) {
             tokens_[at] = token(first_sample(number) + b, t);
             targets_[at] = token(first_sample(number) + b, t + 1);
         }
-    return {number, first_sample(number), Tensor(std::span(tokens_), Shape{sequence_, micro_batch_}),
-            Tensor(std::span(targets_), Shape{sequence_ * micro_batch_})};
+    model::MicroBatch batch{number, first_sample(number),
+                            Tensor(std::span(tokens_), Shape{sequence_, micro_batch_}),
+                            Tensor(std::span(targets_), Shape{sequence_ * micro_batch_})};
+    marks_.mark(batch);
+    return batch;
 }
 
 std::vector<double> train_losses(train::Engine& engine, int steps) {

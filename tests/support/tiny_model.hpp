@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "trireme/model/documents.hpp"
 #include "trireme/pipeline/executor.hpp"
 #include "trireme/train/engine.hpp"
 
@@ -14,6 +15,7 @@ namespace trireme::test {
 // clip that bites.
 train::EngineSetup tiny_setup();
 
+// Where the setup has an end of documents, about every fifth token is one.
 class SyntheticBatches : public pipeline::BatchSource {
   public:
     SyntheticBatches(const train::EngineSetup& setup, int data_rank);
@@ -26,7 +28,9 @@ class SyntheticBatches : public pipeline::BatchSource {
     std::int64_t sequence_, micro_batch_, data_size_, vocabulary_;
     int data_rank_;
     std::int64_t consumed_ = 0;
+    std::int32_t end_;
     std::vector<std::int32_t> tokens_, targets_;
+    model::DocumentMarks marks_;
 };
 
 // Losses of `steps` steps from the initial weights, at a learning rate of 0.02.

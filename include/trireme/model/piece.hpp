@@ -34,6 +34,11 @@ struct MicroBatch {
     std::int64_t first_sample = 0; // consumed-sample number of row 0
     Tensor tokens = {};            // [T, B] i32
     Tensor targets = {};           // [T * B] i32
+    // What model::DocumentMarks makes of the tokens, each undefined unless the setup of documents wants it.
+    Tensor documents = {};          // [T, B] i32: the position at which the token's document begins
+    Tensor positions = {};          // [T, B] i32
+    Tensor loss_mask = {};          // [T * B] stat: 1, or 0 where the loss does not count
+    std::int64_t masked_tokens = 0; // zeros of loss_mask
 };
 
 // What a step (or an evaluation) is about. loss_gradient: what the gradient of each token's loss starts as:
@@ -58,6 +63,7 @@ class Piece {
 
     void bind(const memory::Arena& arena, const Parameters& parameters, const Machinery& machinery);
     const PieceSetup& setup() const;
+    bool needs_tokens() const; // whether forward() reads more of a micro-batch than its numbers
 
     // From now on; null: nobody looks. Looking costs a pass over each output and waits for it.
     void watch(Probe* probe);

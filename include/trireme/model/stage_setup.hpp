@@ -26,6 +26,19 @@ struct Recompute {
 // all-gather stands at its beginning.
 enum class SequenceParallel : std::uint8_t { no, yes };
 
+// What the end of a document does within a sample (Megatron-LM's names: --reset-attention-mask,
+// --reset-position-ids, --eod-mask-loss). A document ends with its last token, `end`, which belongs to it.
+struct DocumentSetup {
+    bool masks_attention = false;    // a token sees its own document alone
+    bool restarts_positions = false; // the first token after an end is at position 0
+    bool masks_loss = false;         // what an end predicts, the next document's first token, does not count
+    std::int32_t end = -1;           // the token; -1: none, a sample is one document
+
+    bool any() const { return masks_attention || restarts_positions || masks_loss; }
+};
+// Whether each layer needs to know documents or positions, not embedding and head alone.
+bool layers_need_marks(const DocumentSetup& documents, catalogue::Positions positions);
+
 struct StageSetup {
     catalogue::ModelConfig config;
     topology::Grid grid;
@@ -35,6 +48,7 @@ struct StageSetup {
     std::uint64_t seed = 0;
     Recompute recompute;
     SequenceParallel sequence_parallel = SequenceParallel::no;
+    DocumentSetup documents;
 };
 
 // Where the work is done; known only once memory has been taken.

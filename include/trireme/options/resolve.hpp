@@ -141,6 +141,9 @@ struct Resolved {
         std::string cache_path;                             // "": beside each file
         std::string split;
         DataloaderType dataloader_type = DataloaderType::single;
+        bool reset_position_ids = false;
+        bool reset_attention_mask = false;
+        bool eod_mask_loss = false;
         std::int64_t num_workers = 0;
         TokenizerType tokenizer_type = TokenizerType::gpt2_bpe;
         // "" or 0 where the tokenizer does not need it

@@ -118,6 +118,9 @@ struct Values {
     std::optional<std::string> data_cache_path;
     std::string split;
     std::string dataloader_type;
+    bool reset_position_ids = false;
+    bool reset_attention_mask = false;
+    bool eod_mask_loss = false;
     std::int64_t num_workers = 0;
     std::optional<std::string> tokenizer_type;
     std::optional<std::string> vocab_file;

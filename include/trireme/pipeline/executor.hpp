@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <list>
 #include <span>
 #include <vector>
 
@@ -27,7 +28,8 @@ class BatchSource {
     // The consumed-sample number of row 0 of a micro-batch. Asked on every stage.
     virtual std::int64_t first_sample(std::int64_t number) const = 0;
     // Asked once for each micro-batch, in order, where tokens or targets are needed: on the first and the
-    // last stage. The tensors must stay valid until the next call.
+    // last stage, and on every stage whose layers need documents or positions. The tensors must stay valid
+    // until the next call.
     virtual model::MicroBatch load(std::int64_t number) = 0;
 };
 
@@ -54,6 +56,8 @@ class Executor {
     Executor(const model::StageSetup& stage, const topology::Placement& placement,
              topology::Schedule schedule, memory::Plan& plan, std::span<const int> other_micro_batches = {});
 
+    ~Executor();
+
     // pipeline: the pipeline group (rank = stage).
     void bind(const memory::Arena& arena, const model::Parameters& parameters,
               const model::Machinery& machinery, comm::Communicator& pipeline);
@@ -71,6 +75,9 @@ class Executor {
     Tensor
     loss() const; // [1] stat: sum of token losses of the last train() or forward_only(); with the head only
     Tensor logits() const; // [n, V]; with the head only
+
+    // Tokens of the last train() or forward_only() whose loss did not count; with the head only.
+    std::int64_t masked_tokens() const { return masked_tokens_; }
 
     const topology::Schedule& schedule() const { return schedule_; }
 
@@ -98,7 +105,8 @@ class Executor {
     void execute(const topology::Instruction& instruction, model::Mode mode, BatchSource& batches,
                  model::StepHooks& hooks);
     void forward(const topology::Instruction& instruction, model::Mode mode, BatchSource& batches);
-    model::MicroBatch load(std::int64_t number, const Chunk& at, BatchSource& batches) const;
+    model::MicroBatch load(std::int64_t number, const Chunk& at, BatchSource& batches);
+    model::MicroBatch load_for_all_chunks(std::int64_t number, const Chunk& at, BatchSource& batches);
     void backward(const topology::Instruction& instruction, const BatchSource& batches);
     void count_gradients(const Script& script);
     Chunk& chunk(const topology::Instruction& instruction);
@@ -107,6 +115,11 @@ class Executor {
     topology::Schedule schedule_;
     std::vector<Script> scripts_; // the first: schedule_'s
     std::vector<Chunk> chunks_;
+    // Micro-batches that the first chunk has loaded and later ones still need.
+    class KeptBatch;
+    std::list<KeptBatch> kept_;
+    bool all_chunks_load_ = false;
+    std::int64_t masked_tokens_ = 0;
     int head_ = -1; // chunk with the head, if it is here
     comm::Communicator* pipeline_ = nullptr;
 };

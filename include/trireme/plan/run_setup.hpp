@@ -29,6 +29,7 @@ struct RunSetup {
     int host_threads = 1; // of this rank, to draw initial weights
     model::Recompute recompute;
     model::SequenceParallel sequence_parallel = model::SequenceParallel::no;
+    model::DocumentSetup documents;
     std::int64_t bucket_elements = model::ParameterSetup{}.bucket_elements;
     optimizer::OptimizerSetup optimizer; // `seen` follows from the layout
     Purpose purpose = Purpose::train;

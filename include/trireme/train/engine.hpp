@@ -30,10 +30,17 @@ struct StepSetup {
 };
 
 struct StepReport {
-    double loss = 0;          // mean over the tokens of the global batch
+    double loss = 0;          // mean over the tokens of the global batch whose loss counts; 0: none does
     double gradient_norm = 0; // before clipping
     bool updated = false;     // not, if loss or gradients are not finite
     bool abandoned = false;   // left by the gate: no weight has changed, and the numbers above mean nothing
+};
+
+// Losses of tokens, over all data ranks.
+struct TokenLosses {
+    double sum = 0;
+    double tokens = 0; // whose loss counts
+    double mean() const { return tokens > 0 ? sum / tokens : 0; }
 };
 
 class Engine {
@@ -67,8 +74,8 @@ class Engine {
     // is none.
     std::optional<double> own_loss();
     Tensor own_loss_tensor() const; // [1] stat
-    // Mean token loss over `micro_batches` micro-batches of each data rank.
-    double evaluate(pipeline::BatchSource& batches, std::int64_t micro_batches);
+    // Of `micro_batches` micro-batches of each data rank.
+    TokenLosses evaluate(pipeline::BatchSource& batches, std::int64_t micro_batches);
     // Logits after position `position` of row 0 of one micro-batch, over the real vocabulary, on every rank.
     std::vector<double> infer(pipeline::BatchSource& batches, std::int64_t position);
 

@@ -101,8 +101,10 @@ void DryOperations::do_position_weight_gradient(const Tensor& grad_out, std::int
 void DryOperations::do_position_lookup_forward(const Tensor&, const Tensor&, Tensor x) {
     moves({x, x, x});
 }
-void DryOperations::do_position_lookup_weight_gradient(const Tensor& grad_out, const Tensor&,
+void DryOperations::do_position_lookup_weight_gradient(const Tensor& grad_out, const Tensor& positions,
                                                        Tensor grad_table) {
+    if (!on_cpu())
+        needs(cuda_scratch::token_sort(positions.elements()));
     moves({grad_out, grad_table, grad_table});
 }
 

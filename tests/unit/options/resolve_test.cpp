@@ -194,6 +194,36 @@ TEST(OptionResolving, EvaluateNeedsNoTrainingOptions) {
     EXPECT_NE(message_of(evaluate(""), {}).find("error: --load, --data-path are missing"), std::string::npos);
 }
 
+TEST(OptionResolving, DocumentsGoFromTheCheckpointToEvaluate) {
+    const Resolved run = resolve_line(minimal("--reset-attention-mask --eod-mask-loss"));
+    EXPECT_TRUE(run.data.reset_attention_mask && run.data.eod_mask_loss && !run.data.reset_position_ids);
+    const Inherited saved{to_config(run.values, run.sources), "x"};
+    const Resolved r = resolve(
+        parse(Command::evaluate, words("--load x --data-path d --eval-iters 7 --micro-batch-size 2"), saved),
+        {});
+    EXPECT_TRUE(r.data.reset_attention_mask && r.data.eod_mask_loss && !r.data.reset_position_ids);
+}
+
+// What a GPU's fast attention cannot do is said at the start.
+TEST(OptionResolving, NotesTheOwnAttentionOfGpus) {
+    const Environment gpus{.devices = DeviceSupport::cpu_and_cuda};
+    const auto notes_of = [&](const std::string& options) {
+        std::string text;
+        for (const std::string& note : resolve(parse(Command::pretrain, words(minimal(options))), gpus).notes)
+            text += note + "\n";
+        return text;
+    };
+    const auto has = [](const std::string& text, const char* words) {
+        return text.find(words) != std::string::npos;
+    };
+    const std::string without = "--attention-dropout 0 --bf16 --device cuda ";
+    EXPECT_TRUE(
+        has(notes_of(without + "--reset-attention-mask"), "--reset-attention-mask: attention on GPUs"));
+    EXPECT_TRUE(has(notes_of("--bf16 --device cuda"), "--attention-dropout above 0: attention on GPUs"));
+    EXPECT_FALSE(has(notes_of(without), "attention on GPUs"));
+    EXPECT_FALSE(has(notes_of("--bf16 --device cpu --reset-attention-mask"), "attention on GPUs"));
+}
+
 TEST(OptionResolving, Listing) {
     const std::vector<std::string> lines = listing(resolve_line(minimal("--finetune --load x")));
     EXPECT_TRUE(std::is_sorted(lines.begin(), lines.end()));
