@@ -103,7 +103,7 @@ struct Piece::Impl {
     }
 
     Slot<Item> plan_slot(memory::Plan& plan, const std::string& name) const {
-        using Sharing = TransformerLayer::Sharing;
+        using Kept = TransformerLayer::Kept;
         Slot<Item> slot;
         for (const Group& group : groups) {
             for (std::size_t i = 0; i < group.count; ++i) {
@@ -111,12 +111,9 @@ struct Piece::Impl {
                 const std::string in_group = concat("layer ", i, " of a group");
                 const std::string own =
                     concat(name, " layer ", setup.layers.begin + static_cast<std::int64_t>(group.first + i));
-                const Sharing sharing = group.recomputed ? Sharing::all
-                                        : stage.recompute.mode == Recompute::Mode::selective
-                                            ? Sharing::attention_core
-                                            : Sharing::none;
-                slot.layers.push_back(
-                    layer.plan_activations(plan, group.recomputed ? in_group : own, sharing));
+                slot.layers.push_back(group.recomputed
+                                          ? layer.plan_activations(plan, in_group, Kept::until_recomputed)
+                                          : layer.plan_activations(plan, own, Kept::for_backward));
                 if (group.first + i == 0)
                     continue; // its inputs are planned apart
                 slot.inputs.push_back(i == 0 ? plan_hidden(plan, own + " input")
@@ -239,18 +236,14 @@ struct Piece::Impl {
                   const Accumulation& accumulation) {
         Slot<Tensor>& in = slot(micro_batch);
         head_gradient(micro_batch, in, grad, accumulation);
-        const AttentionCore core = stage.recompute.mode == Recompute::Mode::selective
-                                       ? AttentionCore::recomputed
-                                       : AttentionCore::kept;
-        const LayerGradients<Tensor>& scratch = gradients.front().front();
         for (std::size_t g = groups.size(); g-- > 0;) {
             const Group& group = groups[g];
             if (group.recomputed)
                 recompute(micro_batch, first_sample, in, group);
             for (std::size_t i = group.first + group.count; i-- > group.first;) {
                 const Tensor input = layer_input(in, micro_batch, i);
-                layers[i].input_gradient(input, in.layers[i], core, accumulation.write, first_sample, grad,
-                                         scratch);
+                layers[i].input_gradient(input, in.layers[i], accumulation.write, first_sample, grad,
+                                         gradients.front().front());
                 look_at_gradient(layer_number(i), micro_batch, grad);
                 added(layer_part(i), accumulation);
             }
@@ -270,8 +263,8 @@ struct Piece::Impl {
         Slot<Tensor>& in = slot(micro_batch);
         head_gradient(micro_batch, in, grad, accumulation);
         for (std::size_t i = layers.size(); i-- > 0;) {
-            layers[i].input_gradient(layer_input(in, micro_batch, i), in.layers[i], AttentionCore::kept,
-                                     std::nullopt, first_sample, grad, delayed(micro_batch)[i]);
+            layers[i].input_gradient(layer_input(in, micro_batch, i), in.layers[i], std::nullopt,
+                                     first_sample, grad, delayed(micro_batch)[i]);
             look_at_gradient(layer_number(i), micro_batch, grad);
         }
         embedding_gradient(first_sample, in, grad, accumulation);

@@ -51,6 +51,9 @@ const std::vector<Conflict>& conflicts() {
         {"--recompute-granularity full"},
         {"--recompute-granularity full --recompute-method block"},
         {"--recompute-granularity selective --recompute-num-layers 1"},
+        {"--recompute-modules mlp"},
+        {"--recompute-modules mlp --recompute-granularity full --recompute-method block "
+         "--recompute-num-layers 1"},
         {"--recompute-activations --pipeline-schedule zb-h1"},
         // batches
         {"--global-batch-size 3", 2},

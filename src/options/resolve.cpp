@@ -58,6 +58,9 @@ constexpr std::array kDataloaders{Name<DataloaderType>{"single", DataloaderType:
 constexpr std::array kTokenizers{Name<TokenizerType>{"GPT2BPETokenizer", TokenizerType::gpt2_bpe},
                                  Name<TokenizerType>{"HFTokenizerFile", TokenizerType::hf_file},
                                  Name<TokenizerType>{"NullTokenizer", TokenizerType::null}};
+constexpr std::array kModules{Name<RecomputeModule>{"core_attn", RecomputeModule::core_attention},
+                              Name<RecomputeModule>{"layernorm", RecomputeModule::norms},
+                              Name<RecomputeModule>{"mlp", RecomputeModule::mlp}};
 constexpr std::array kDevices{Name<Device>{"cpu", Device::cpu}, Name<Device>{"cuda", Device::cuda}};
 
 Recompute recompute_of(const Values& v) {
@@ -142,7 +145,8 @@ Resolved::Checkpoint checkpoint_of(const Values& v) {
 }
 
 Resolved::Exit exit_of(const Values& v) {
-    Resolved::Exit exit{.duration_minutes = v.exit_duration_in_mins.value_or(0)};
+    Resolved::Exit exit;
+    exit.duration_minutes = v.exit_duration_in_mins.value_or(0);
     if (v.exit_signal_handler)
         exit.signals =
             v.exit_signal ? std::vector{*v.exit_signal} : std::vector<std::string>{"SIGUSR1", "SIGTERM"};
@@ -226,6 +230,8 @@ Resolved resolve(const Parsed& parsed, const Environment& environment) {
         .ddp_bucket_size = v.ddp_bucket_size};
     resolved.model = model_of(v);
     resolved.recompute = recompute_of(v);
+    for (const std::string& module : v.recompute_modules)
+        resolved.recompute_modules.push_back(choose(module, kModules));
     resolved.recompute_num_layers = v.recompute_num_layers.value_or(0);
     resolved.batch = {.micro_batch_size = *v.micro_batch_size,
                       .global_batch_size = *v.global_batch_size,

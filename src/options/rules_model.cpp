@@ -143,8 +143,8 @@ void check_layout(Checker& check) {
 
 void check_recompute(Checker& check) {
     Values& v = check.values;
-    if (!check.sound(
-            {"recompute-activations", "recompute-granularity", "recompute-method", "recompute-num-layers"}))
+    if (!check.sound({"recompute-activations", "recompute-granularity", "recompute-method",
+                      "recompute-num-layers", "recompute-modules"}))
         return;
     if (v.recompute_activations) {
         if (v.recompute_granularity && *v.recompute_granularity != "selective")
@@ -158,6 +158,14 @@ void check_recompute(Checker& check) {
         return check.complain(
             "zb-h1 keeps activations until its delayed weight gradients: they are not recomputed",
             {"pipeline-schedule", "recompute-granularity"}, "--pipeline-schedule 1f1b, or no recompute");
+    if (v.recompute_granularity == "selective") {
+        if (v.recompute_modules.empty())
+            check.derive("recompute-modules", v.recompute_modules, std::vector<std::string>{"core_attn"});
+    } else if (!v.recompute_modules.empty()) {
+        check.complain("--recompute-modules belongs to selective recompute",
+                       {"recompute-granularity", "recompute-modules"},
+                       "--recompute-granularity selective, or leave --recompute-modules out");
+    }
     const bool full = v.recompute_granularity == "full";
     if (full && !v.recompute_method)
         check.complain("full recompute needs a method", {"recompute-granularity", "recompute-method"},

@@ -165,7 +165,14 @@ std::vector<Row> recompute_rows() {
          .placeholder = "WHAT",
          .field = &Values::recompute_granularity,
          .choices = {"selective", "full"},
-         .help = "selective: core attention is computed again in backward; full: whole layers are"},
+         .help =
+             "selective: what recompute-modules names is computed again in backward; full: whole layers are"},
+        {.name = "recompute-modules",
+         .placeholder = "MODULE...",
+         .field = &Values::recompute_modules,
+         .choices = {"core_attn", "layernorm", "mlp"},
+         .help = "selective only: what is computed again; core_attn: scores and their sums (if not given); "
+                 "layernorm: the norms before attention and MLP; mlp: what is as wide as the MLP"},
         {.name = "recompute-method",
          .placeholder = "HOW",
          .field = &Values::recompute_method,

@@ -1,6 +1,8 @@
 // Field by field, and nothing else: rules and defaults belong to the options layer.
 #include "configure.hpp"
 
+#include <algorithm>
+
 #include "trireme/train/model_config.hpp"
 
 namespace trireme::train {
@@ -11,8 +13,16 @@ model::Recompute recompute(const options::Resolved& options) {
     switch (options.recompute) {
     case options::Recompute::none:
         return {Mode::none, 0};
-    case options::Recompute::selective:
-        return {Mode::selective, 0};
+    case options::Recompute::selective: {
+        const auto has = [&](options::RecomputeModule module) {
+            return std::ranges::find(options.recompute_modules, module) != options.recompute_modules.end();
+        };
+        return {Mode::selective,
+                0,
+                {.core_attention = has(options::RecomputeModule::core_attention),
+                 .norms = has(options::RecomputeModule::norms),
+                 .mlp = has(options::RecomputeModule::mlp)}};
+    }
     case options::Recompute::full_uniform:
         return {Mode::uniform, options.recompute_num_layers};
     case options::Recompute::full_block:

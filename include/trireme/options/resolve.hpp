@@ -23,6 +23,7 @@ enum class MlpActivation { gelu, swiglu };
 enum class LinearBiases { all, query_key_value, none };
 enum class OutputWeights { tied, untied };
 enum class Recompute { none, selective, full_uniform, full_block };
+enum class RecomputeModule { core_attention, norms, mlp };
 enum class LrDecayStyle { constant, linear, cosine, inverse_square_root, wsd };
 enum class WsdDecayStyle { exponential, linear, cosine, minus_sqrt };
 enum class WeightDecayStyle { constant, linear, cosine };
@@ -87,7 +88,8 @@ struct Resolved {
     } model;
 
     Recompute recompute = Recompute::none;
-    std::int64_t recompute_num_layers = 0; // uniform: layers a chunk; block: layers a stage; else 0
+    std::vector<RecomputeModule> recompute_modules; // of selective
+    std::int64_t recompute_num_layers = 0;          // uniform: layers a chunk; block: layers a stage; else 0
 
     struct Batch {
         std::int64_t micro_batch_size = 0;

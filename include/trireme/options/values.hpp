@@ -60,6 +60,7 @@ struct Values {
     std::optional<std::string> recompute_granularity;
     std::optional<std::string> recompute_method;
     std::optional<std::int64_t> recompute_num_layers;
+    std::vector<std::string> recompute_modules;
 
     // Batch
     std::optional<std::int64_t> micro_batch_size;
