@@ -159,19 +159,34 @@ std::vector<Parameter> make_catalogue(const ModelConfig& config, int tensor_size
     return Builder(config, tensor_size).build(layers);
 }
 
+int key_value_holders(const ModelConfig& config, int tensor_size) {
+    if (config.groups % tensor_size == 0)
+        return 1;
+    if (tensor_size % config.groups == 0)
+        return tensor_size / static_cast<int>(config.groups);
+    throw Error(ErrorCategory::usage,
+                concat(config.groups, " query groups cannot be shared by TP ", tensor_size,
+                       ": one must be a multiple of the other"),
+                {"try: another --tensor-model-parallel-size or --num-query-groups"});
+}
+
 Shard shard(const Parameter& parameter, int tensor_size, int tensor_rank) {
-    Shard result{topology::Box::whole(parameter.shape), Shape(parameter.shape)};
+    Shard result{topology::Box::whole(parameter.shape), Shape(parameter.shape), tensor_size, tensor_rank};
     if (parameter.split_axis < 0)
         return result;
     const auto axis = static_cast<std::size_t>(parameter.split_axis);
     const std::int64_t extent = parameter.shape[axis];
     const std::int64_t padded = parameter.padded_extent > 0 ? parameter.padded_extent : extent;
-    TRIREME_ASSERT(padded % tensor_size == 0, parameter.name, ": ", padded, " does not divide by TP ",
-                   tensor_size);
+    // Fewer indices than ranks: neighbours hold the same one.
+    result.holders = padded < tensor_size ? tensor_size / static_cast<int>(padded) : 1;
+    result.holder = tensor_rank % result.holders;
+    const int parts = tensor_size / result.holders;
+    TRIREME_ASSERT(tensor_size % result.holders == 0 && padded % parts == 0, parameter.name, ": ", padded,
+                   " does not divide by TP ", tensor_size);
     TRIREME_ASSERT(padded == extent || axis == 0, parameter.name, ": padding lies on axis 0 only");
-    result.box.axes[axis] = topology::part(extent, padded, tensor_size, tensor_rank);
+    result.box.axes[axis] = topology::part(extent, padded, parts, tensor_rank / result.holders);
     std::vector<std::int64_t> local(parameter.shape);
-    local[axis] = padded / tensor_size;
+    local[axis] = padded / parts;
     result.local = Shape(local);
     return result;
 }

@@ -43,6 +43,9 @@ const std::vector<Conflict>& conflicts() {
         {"--position-embedding-type rope --kv-channels 3"},
         {"--num-query-groups 2"},
         {"--group-query-attention --num-query-groups 3"},
+        {"--num-attention-heads 12 --kv-channels 2 --group-query-attention --num-query-groups 6 "
+         "--tensor-model-parallel-size 4",
+         4},
         {"--bf16 --fp16"},
         {"--bf16 --params-dtype fp32"},
         {"--fp16 --params-dtype bf16"},

@@ -79,18 +79,15 @@ void check_layout(Checker& check) {
                               ": the width must be a multiple of it"),
                        {"ffn-hidden-size", kTp},
                        concat("--ffn-hidden-size ", nearest_multiples(*v.ffn_hidden_size, tp)));
-    if (check.sound({"num-query-groups"}) && v.num_query_groups && *v.num_query_groups % tp != 0) {
+    if (check.sound({"num-query-groups"}) && v.num_query_groups && *v.num_query_groups % tp != 0 &&
+        tp % *v.num_query_groups != 0) {
         const std::int64_t groups = *v.num_query_groups;
-        if (groups < tp)
-            check.complain(concat("fewer query groups than TP ranks are not in this version of trireme: ",
-                                  groups, " for TP ", tp),
-                           {"num-query-groups", kTp},
-                           concat("--", kTp, " ", std::gcd(groups, tp), ", or --num-query-groups ", tp));
-        else
-            check.complain(concat(groups, " query groups cannot be shared by TP ", tp,
-                                  ": the number of groups must be a multiple of it"),
-                           {"num-query-groups", kTp},
-                           concat("--num-query-groups ", nearest_multiples(groups, tp)));
+        check.complain(concat(groups, " query groups cannot be shared by TP ", tp,
+                              ": one must be a multiple of the other"),
+                       {"num-query-groups", kTp},
+                       groups < tp ? concat("--", kTp, " ", std::gcd(groups, tp), ", or --num-query-groups ",
+                                            std::gcd(groups, tp), " or ", tp)
+                                   : concat("--num-query-groups ", nearest_multiples(groups, tp)));
     }
     if (check.sound({"sequence-parallel", "seq-length"}) && v.sequence_parallel && v.seq_length &&
         *v.seq_length % tp != 0)

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "trireme/catalogue/catalogue.hpp"
 #include "trireme/train/model_config.hpp"
 
 namespace trireme::train {
@@ -152,6 +153,7 @@ EngineSetup engine_setup(const options::Resolved& options, std::int64_t vocabula
     setup.grid.tensor = static_cast<int>(options.layout.tensor_parallel);
     setup.grid.data = static_cast<int>(options.layout.data_parallel);
     setup.grid.pipeline = static_cast<int>(options.layout.pipeline_parallel);
+    setup.grid.key_value_holders = catalogue::key_value_holders(setup.model, setup.grid.tensor);
     setup.schedule = schedule(options.layout);
     setup.chunks = static_cast<int>(options.layout.model_chunks);
     setup.type = weight_type(options.model.params_dtype);

@@ -57,7 +57,7 @@ std::vector<double> weights_here(train::Engine& engine) {
         weights.resize(begin + static_cast<std::size_t>(parameter.elements()));
         for (const model::HeldParameter& held : engine.parameters().held()) {
             if (held.parameter.name != parameter.name || held.role == model::Role::copy ||
-                (held.parameter.split_axis < 0 && engine.groups().at.tensor > 0) || engine.groups().at.data > 0)
+                held.shard.holder > 0 || engine.groups().at.data > 0)
                 continue;
             const double* from = static_cast<const double*>(engine.parameters().weight(held).data());
             topology::for_each_run(
@@ -258,6 +258,57 @@ TEST(LayoutMatrix, UnevenStages) {
     setup.model.layers = 5;
     setup.grid.pipeline = runtime().ranks();
     expect_reference_losses(setup, 1e-10);
+}
+
+// Several tensor ranks hold the same keys and values: with biases and without, sequence cut or not, state
+// sharded or not, each way of bucketing.
+TEST(LayoutMatrix, FewerGroupsThanTensorRanks) {
+    for (topology::Grid grid : grids())
+        for (const std::int64_t groups : {1, 2}) {
+            if (grid.tensor <= groups)
+                continue;
+            grid.key_value_holders = grid.tensor / static_cast<int>(groups);
+            for (const bool other : {false, true}) {
+                train::EngineSetup setup = test::tiny_setup();
+                setup.model.groups = groups;
+                setup.grid = grid;
+                if (other) {
+                    setup.model.positions = catalogue::Positions::rotary;
+                    setup.model.biases = catalogue::Biases::none;
+                    setup.sequence_parallel = model::SequenceParallel::yes;
+                    setup.bucket_elements = 1000;
+                    setup.optimizer.overlap = optimizer::Overlap::reduction;
+                }
+                if (grid.data > 1)
+                    setup.optimizer.sharding = optimizer::Sharding::data_ranks;
+                if (grid.pipeline > 1)
+                    setup.schedule = other ? ScheduleKind::zb_h1 : ScheduleKind::gpipe;
+                ASSERT_NO_FATAL_FAILURE(expect_reference_losses(setup, 1e-10));
+            }
+        }
+}
+
+// --check-replicas sees a key that differs on one of its holders.
+TEST(LayoutMatrix, SharedKeysAreCompared) {
+    if (runtime().ranks() == 1)
+        GTEST_SKIP() << "runs on 2 ranks or more";
+    train::EngineSetup setup = test::tiny_setup();
+    setup.model.groups = 1;
+    setup.grid = {.tensor = 2, .data = runtime().ranks() / 2, .key_value_holders = 2};
+    const auto backend = backend::make_cpu_backend(1);
+    train::Engine engine(setup, comm::ProcessGroups(runtime(), setup.grid, *backend), *backend);
+    test::train_losses(engine, 1);
+    ASSERT_NO_THROW(train::check_replicas(engine, *backend, 1));
+    for (const model::HeldParameter& held : engine.parameters().held())
+        if (held.parameter.name == "layers.1.attention.key.weight" && runtime().rank() == 1)
+            backend->compute().fill(engine.parameters().weight(held), 1);
+    try {
+        train::check_replicas(engine, *backend, 1);
+        ADD_FAILURE() << "not seen";
+    } catch (const Error& error) {
+        EXPECT_NE(std::string(error.what()).find("layers.1.attention.key.weight"), std::string::npos)
+            << error.what();
+    }
 }
 
 // Every set of recomputed modules, with GELU and SwiGLU, both norms, and the sequence cut.
