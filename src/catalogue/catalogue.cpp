@@ -198,18 +198,24 @@ std::int64_t parameter_count(const ModelConfig& config) {
     return sum;
 }
 
-double flops_per_token(const ModelConfig& config, AttentionFlops attention) {
+PartFlops part_flops_per_token(const ModelConfig& config, AttentionFlops attention) {
     const auto hidden = static_cast<double>(config.hidden);
     const auto query = static_cast<double>(config.heads * config.head_dim);
     const auto key_value = static_cast<double>(2 * config.groups * config.head_dim);
-    const auto layers = static_cast<double>(config.layers);
     const double mlp_matrices = config.activation == Activation::swiglu ? 3 : 2;
-    const double layer_parameters = hidden * (query + key_value) + query * hidden +
-                                    mlp_matrices * hidden * static_cast<double>(config.ffn);
-    const double logits_parameters = hidden * static_cast<double>(config.vocabulary);
-    const double scores = 12 * layers * query * static_cast<double>(config.sequence);
-    return 6 * (layers * layer_parameters + logits_parameters) +
-           (attention == AttentionFlops::causal ? scores / 2 : scores);
+    const double scores = 12 * query * static_cast<double>(config.sequence);
+    PartFlops flops{};
+    flops.attention_scores = attention == AttentionFlops::causal ? scores / 2 : scores;
+    flops.mlp = 6 * mlp_matrices * hidden * static_cast<double>(config.ffn);
+    flops.layer = 6 * (hidden * (query + key_value) + query * hidden) + flops.mlp + flops.attention_scores;
+    flops.embedding = 3 * hidden; // sum of both tables, and a gradient added to each
+    flops.head = 6 * hidden * static_cast<double>(config.vocabulary);
+    return flops;
+}
+
+double flops_per_token(const ModelConfig& config, AttentionFlops attention) {
+    const PartFlops parts = part_flops_per_token(config, attention);
+    return static_cast<double>(config.layers) * parts.layer + parts.head;
 }
 
 } // namespace trireme::catalogue

@@ -82,7 +82,7 @@ struct Piece::Impl {
         const int inputs = setup.has_embedding ? setup.in_flight : setup.inputs;
         for (int number = 0; number < inputs; ++number)
             input_items.push_back(plan_hidden(plan, concat("chunk ", setup.chunk, " input ", number)));
-        if (setup.delayed_gradients == 0)
+        if (setup.delayed_gradients == 0 && !layers.empty())
             gradient_items.push_back({layers.front().plan_gradients(plan, "")});
         for (int slot_number = 0; slot_number < setup.delayed_gradients; ++slot_number) {
             std::vector<LayerGradients<Item>>& of_layers = gradient_items.emplace_back();
@@ -150,7 +150,8 @@ struct Piece::Impl {
         }
         for (TransformerLayer& layer : layers)
             layer.bind(arena, parameters, machinery);
-        layers.front().fill_shared();
+        if (!layers.empty())
+            layers.front().fill_shared();
         if (embedding)
             embedding->bind(arena, parameters, machinery);
         if (head)
@@ -205,6 +206,8 @@ struct Piece::Impl {
                               LayerOutput::wanted, out);
             look_at_output(layer_number(i), batch.number, out);
         }
+        if (layers.empty())
+            machinery.backend->compute().copy(first_input(batch.number), last);
         if (head) {
             needs({Part::Kind::head});
             if (mode != Mode::infer)

@@ -9,6 +9,7 @@
 #include "options/batch_schedule.hpp"
 #include "options/checker.hpp"
 #include "options/convert.hpp"
+#include "options/pipeline_split.hpp"
 #include "options/resolved_values.hpp"
 #include "options/table.hpp"
 #include "trireme/base/error.hpp"
@@ -201,6 +202,7 @@ Resolved resolve(const Parsed& parsed, const Environment& environment) {
     check_shape(check);
     check_precision(check);
     check_layout(check);
+    check_split(check);
     check_overlap(check);
     check_recompute(check);
     check_batch(check);
@@ -213,21 +215,21 @@ Resolved resolve(const Parsed& parsed, const Environment& environment) {
     const Values& v = check.values;
     Resolved resolved;
     resolved.command = parsed.command;
-    resolved.layout = {
-        .ranks = environment.ranks,
-        .tensor_parallel = v.tensor_model_parallel_size,
-        .pipeline_parallel = v.pipeline_model_parallel_size,
-        .data_parallel = environment.ranks / (v.tensor_model_parallel_size * v.pipeline_model_parallel_size),
-        .schedule = choose(v.pipeline_schedule, kSchedules),
-        .model_chunks =
-            v.num_layers_per_virtual_pipeline_stage
-                ? *v.num_layers / v.pipeline_model_parallel_size / *v.num_layers_per_virtual_pipeline_stage
-                : 1,
-        .sequence_parallel = v.sequence_parallel,
-        .distributed_optimizer = v.use_distributed_optimizer,
-        .overlap_grad_reduce = v.overlap_grad_reduce,
-        .overlap_param_gather = v.overlap_param_gather,
-        .ddp_bucket_size = v.ddp_bucket_size};
+    const AskedSplit split = read_split(v);
+    resolved.layout = {.ranks = environment.ranks,
+                       .tensor_parallel = v.tensor_model_parallel_size,
+                       .pipeline_parallel = v.pipeline_model_parallel_size,
+                       .data_parallel = environment.ranks /
+                                        (v.tensor_model_parallel_size * v.pipeline_model_parallel_size),
+                       .schedule = choose(v.pipeline_schedule, kSchedules),
+                       .model_chunks = split.chunks,
+                       .layer_split = split.layers,
+                       .split = split.split,
+                       .sequence_parallel = v.sequence_parallel,
+                       .distributed_optimizer = v.use_distributed_optimizer,
+                       .overlap_grad_reduce = v.overlap_grad_reduce,
+                       .overlap_param_gather = v.overlap_param_gather,
+                       .ddp_bucket_size = v.ddp_bucket_size};
     resolved.model = model_of(v);
     resolved.recompute = recompute_of(v);
     for (const std::string& module : v.recompute_modules)
@@ -276,6 +278,12 @@ Resolved resolve(const Parsed& parsed, const Environment& environment) {
     resolved.notes = parsed.notes;
     if (v.sequence_parallel && v.tensor_model_parallel_size == 1)
         resolved.notes.push_back("--sequence-parallel changes nothing at TP 1");
+    for (const std::string_view name :
+         {"account-for-embedding-in-pipeline-split", "account-for-loss-in-pipeline-split",
+          "pipeline-model-parallel-layout", "decoder-first-pipeline-num-layers",
+          "decoder-last-pipeline-num-layers"})
+        if (v.pipeline_model_parallel_size == 1 && check.given(name))
+            resolved.notes.push_back(concat("--", name, " changes nothing at PP 1"));
     if (v.add_qkv_bias && !v.disable_bias_linear)
         resolved.notes.push_back(
             concat("--add-qkv-bias (", check.sources.of("add-qkv-bias"),

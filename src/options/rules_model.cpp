@@ -95,27 +95,6 @@ void check_layout(Checker& check) {
                               ": with --sequence-parallel it must be a multiple of it"),
                        {"sequence-parallel", "seq-length", kTp},
                        concat("--seq-length ", nearest_multiples(*v.seq_length, tp)));
-    if (check.sound({"num-layers"}) && v.num_layers && *v.num_layers < pp)
-        check.complain(
-            concat(*v.num_layers, " layers do not fill ", pp, " pipeline stages: each needs a layer"),
-            {"num-layers", kPp}, concat("--pipeline-model-parallel-size ", *v.num_layers));
-
-    constexpr std::string_view kVirtual = "num-layers-per-virtual-pipeline-stage";
-    if (check.sound({kVirtual, "num-layers", "pipeline-schedule"}) &&
-        v.num_layers_per_virtual_pipeline_stage && v.num_layers) {
-        const std::int64_t chunk = *v.num_layers_per_virtual_pipeline_stage;
-        if (pp < 2)
-            check.complain("interleaving needs at least 2 pipeline stages", {kVirtual, kPp},
-                           concat("--", kPp, " 2, or leave --", kVirtual, " out"));
-        else if (*v.num_layers % (pp * chunk) != 0)
-            check.complain(
-                concat(*v.num_layers, " layers do not make whole chunks of ", chunk, " on ", pp, " stages"),
-                {"num-layers", kVirtual, kPp},
-                concat("--num-layers ", nearest_multiples(*v.num_layers, pp * chunk)));
-        else if (v.pipeline_schedule != "1f1b")
-            check.complain(concat("model chunks are run by interleaved 1F1B, not by ", v.pipeline_schedule),
-                           {kVirtual, "pipeline-schedule"}, concat("leave out one of the two"));
-    }
     // tp * pp may be absurdly large: compare by division, so that nothing overflows.
     const std::int64_t ranks = check.env.ranks;
     if (tp <= ranks && pp <= ranks / tp && ranks % (tp * pp) == 0)

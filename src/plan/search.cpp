@@ -44,6 +44,7 @@ std::vector<RunSetup> layouts(const RunSetup& base, const SearchSetup& search) {
             if (!divides(search.gpus / tensor, pipeline))
                 continue;
             RunSetup setup = base;
+            setup.split = {};
             setup.grid = {tensor, search.gpus / tensor / pipeline, pipeline,
                           catalogue::key_value_holders(model, tensor)};
             setup.sequence_parallel = tensor > 1 ? model::SequenceParallel::yes : model::SequenceParallel::no;
@@ -92,6 +93,7 @@ class LayerTimes {
         small.grid.data = small.grid.pipeline = small.chunks = 1;
         small.schedule = topology::ScheduleKind::one_f_one_b;
         small.global_batch = small.micro_batch;
+        small.split = {};
         small.model.layers = 1;
         const PieceTimes one = time_stage(small, 0, machine_, software_).chunks.front();
         small.model.layers = 2;

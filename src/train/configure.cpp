@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "trireme/catalogue/catalogue.hpp"
+#include "trireme/plan/balance.hpp"
 #include "trireme/train/model_config.hpp"
 
 namespace trireme::train {
@@ -177,6 +178,9 @@ EngineSetup engine_setup(const options::Resolved& options, std::int64_t vocabula
     setup.optimizer.weight_decay = options.optimizer.end_weight_decay;
     setup.optimizer.clip_norm = options.optimizer.clip_grad;
     setup.purpose = purpose;
+    setup.split = options.layout.split;
+    if (options.layout.layer_split == options::LayerSplit::balanced)
+        setup.split.pieces = plan::balanced_pieces(setup);
     return setup;
 }
 

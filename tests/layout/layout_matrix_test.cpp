@@ -130,7 +130,8 @@ std::string describe(const train::EngineSetup& setup) {
     return concat(describe_model(setup), ", ", setup.grid.text(), ", ", topology::name(setup.schedule),
                   ", micro-batch ", setup.micro_batch, ", recompute ", static_cast<int>(setup.recompute.mode),
                   " of ", setup.recompute.layers, setup.recompute.modules.core_attention ? " core" : "",
-                  setup.recompute.modules.norms ? " norms" : "", setup.recompute.modules.mlp ? " mlp" : "");
+                  setup.recompute.modules.norms ? " norms" : "", setup.recompute.modules.mlp ? " mlp" : "",
+                  ", ", setup.chunks, " chunks");
 }
 
 // Planned and taken, in bytes: what the allocator of this rank has handed out is what the engine's plan says,
@@ -258,6 +259,54 @@ TEST(LayoutMatrix, UnevenStages) {
     setup.model.layers = 5;
     setup.grid.pipeline = runtime().ranks();
     expect_reference_losses(setup, 1e-10);
+}
+
+// Stages of unlike size, ends without a layer, in every schedule, with and without chunks.
+TEST(LayoutMatrix, SplitsOfLayers) {
+    using topology::PipelineSplit;
+    using topology::TakesPlace;
+    const int stages = runtime().ranks();
+    if (stages != 2 && stages != 4)
+        GTEST_SKIP() << "pipelines of 2 and 4 stages";
+    struct Case {
+        std::int64_t layers;
+        int chunks;
+        PipelineSplit split;
+    };
+    std::vector<Case> cases;
+    if (stages == 2)
+        cases = {{5, 1, {.first_stage = 1}},
+                 {5, 1, {.last_stage = 1}},
+                 {5, 1, {.embedding = TakesPlace::yes}},
+                 {4, 1, {.embedding = TakesPlace::yes, .head = TakesPlace::yes}},
+                 {4, 1, {.pieces = {0, 4}}},
+                 {4, 1, {.pieces = {4, 0}}},
+                 {6, 2, {.first_stage = 2}},
+                 {6, 2, {.embedding = TakesPlace::yes, .head = TakesPlace::yes}},
+                 {4, 2, {.pieces = {0, 3, 1, 0}}}};
+    else
+        cases = {{5, 1, {.first_stage = 1, .last_stage = 2}},
+                 {7, 1, {.head = TakesPlace::yes}},
+                 {2, 1, {.embedding = TakesPlace::yes, .head = TakesPlace::yes}},
+                 {5, 1, {.pieces = {0, 1, 4, 0}}},
+                 {6, 2, {.embedding = TakesPlace::yes, .head = TakesPlace::yes}},
+                 {9, 2, {.pieces = {0, 2, 1, 1, 1, 1, 3, 0}}}};
+    int number = 0;
+    for (const Case& one : cases)
+        for (const ScheduleKind kind :
+             {ScheduleKind::one_f_one_b, ScheduleKind::gpipe, ScheduleKind::zb_h1}) {
+            if (one.chunks > 1 && kind != ScheduleKind::one_f_one_b)
+                continue;
+            train::EngineSetup setup = test::tiny_setup();
+            setup.model.layers = one.layers;
+            setup.grid.pipeline = stages;
+            setup.chunks = one.chunks;
+            setup.split = one.split;
+            setup.schedule = one.chunks > 1 ? ScheduleKind::interleaved : kind;
+            if (kind != ScheduleKind::zb_h1)
+                setup.recompute = kRecomputes[static_cast<std::size_t>(++number) % kRecomputes.size()];
+            ASSERT_NO_FATAL_FAILURE(expect_reference_losses(setup, 1e-10));
+        }
 }
 
 // Several tensor ranks hold the same keys and values: with biases and without, sequence cut or not, state

@@ -77,6 +77,14 @@ void initialise(const Parameter& parameter, const Shard& shard, std::uint64_t se
 // included, plus attention scores and values (12 * layers * heads * head_dim * sequence, half of that where
 // the causal half is counted).
 enum class AttentionFlops : std::uint8_t { causal, full };
+struct PartFlops {
+    double attention_scores; // of a layer: products of queries, keys and values
+    double mlp;              // of a layer
+    double layer;            // all of one
+    double embedding;        // additions alone: no product, and not part of flops_per_token()
+    double head;
+};
+PartFlops part_flops_per_token(const ModelConfig& config, AttentionFlops attention);
 double flops_per_token(const ModelConfig& config, AttentionFlops attention);
 
 } // namespace trireme::catalogue
