@@ -159,19 +159,34 @@ std::vector<Parameter> make_catalogue(const ModelConfig& config, int tensor_size
     return Builder(config, tensor_size).build(layers);
 }
 
+int key_value_holders(const ModelConfig& config, int tensor_size) {
+    if (config.groups % tensor_size == 0)
+        return 1;
+    if (tensor_size % config.groups == 0)
+        return tensor_size / static_cast<int>(config.groups);
+    throw Error(ErrorCategory::usage,
+                concat(config.groups, " query groups cannot be shared by TP ", tensor_size,
+                       ": one must be a multiple of the other"),
+                {"try: another --tensor-model-parallel-size or --num-query-groups"});
+}
+
 Shard shard(const Parameter& parameter, int tensor_size, int tensor_rank) {
-    Shard result{topology::Box::whole(parameter.shape), Shape(parameter.shape)};
+    Shard result{topology::Box::whole(parameter.shape), Shape(parameter.shape), tensor_size, tensor_rank};
     if (parameter.split_axis < 0)
         return result;
     const auto axis = static_cast<std::size_t>(parameter.split_axis);
     const std::int64_t extent = parameter.shape[axis];
     const std::int64_t padded = parameter.padded_extent > 0 ? parameter.padded_extent : extent;
-    TRIREME_ASSERT(padded % tensor_size == 0, parameter.name, ": ", padded, " does not divide by TP ",
-                   tensor_size);
+    // Fewer indices than ranks: neighbours hold the same one.
+    result.holders = padded < tensor_size ? tensor_size / static_cast<int>(padded) : 1;
+    result.holder = tensor_rank % result.holders;
+    const int parts = tensor_size / result.holders;
+    TRIREME_ASSERT(tensor_size % result.holders == 0 && padded % parts == 0, parameter.name, ": ", padded,
+                   " does not divide by TP ", tensor_size);
     TRIREME_ASSERT(padded == extent || axis == 0, parameter.name, ": padding lies on axis 0 only");
-    result.box.axes[axis] = topology::part(extent, padded, tensor_size, tensor_rank);
+    result.box.axes[axis] = topology::part(extent, padded, parts, tensor_rank / result.holders);
     std::vector<std::int64_t> local(parameter.shape);
-    local[axis] = padded / tensor_size;
+    local[axis] = padded / parts;
     result.local = Shape(local);
     return result;
 }
@@ -183,18 +198,24 @@ std::int64_t parameter_count(const ModelConfig& config) {
     return sum;
 }
 
-double flops_per_token(const ModelConfig& config, AttentionFlops attention) {
+PartFlops part_flops_per_token(const ModelConfig& config, AttentionFlops attention) {
     const auto hidden = static_cast<double>(config.hidden);
     const auto query = static_cast<double>(config.heads * config.head_dim);
     const auto key_value = static_cast<double>(2 * config.groups * config.head_dim);
-    const auto layers = static_cast<double>(config.layers);
     const double mlp_matrices = config.activation == Activation::swiglu ? 3 : 2;
-    const double layer_parameters = hidden * (query + key_value) + query * hidden +
-                                    mlp_matrices * hidden * static_cast<double>(config.ffn);
-    const double logits_parameters = hidden * static_cast<double>(config.vocabulary);
-    const double scores = 12 * layers * query * static_cast<double>(config.sequence);
-    return 6 * (layers * layer_parameters + logits_parameters) +
-           (attention == AttentionFlops::causal ? scores / 2 : scores);
+    const double scores = 12 * query * static_cast<double>(config.sequence);
+    PartFlops flops{};
+    flops.attention_scores = attention == AttentionFlops::causal ? scores / 2 : scores;
+    flops.mlp = 6 * mlp_matrices * hidden * static_cast<double>(config.ffn);
+    flops.layer = 6 * (hidden * (query + key_value) + query * hidden) + flops.mlp + flops.attention_scores;
+    flops.embedding = 3 * hidden; // sum of both tables, and a gradient added to each
+    flops.head = 6 * hidden * static_cast<double>(config.vocabulary);
+    return flops;
+}
+
+double flops_per_token(const ModelConfig& config, AttentionFlops attention) {
+    const PartFlops parts = part_flops_per_token(config, attention);
+    return static_cast<double>(config.layers) * parts.layer + parts.head;
 }
 
 } // namespace trireme::catalogue

@@ -30,10 +30,9 @@ std::vector<Piece> share_of_this_rank(const Model& model, const Contents& conten
     std::vector<Piece> pieces;
     const auto add = [&](const std::string& group, const model::HeldParameter& held,
                          const std::vector<optimizer::StatePart>& parts, bool on_all_data_ranks) {
-        const int tensor_holders = held.parameter.split_axis < 0 ? groups.grid.tensor : 1;
+        const int tensor_holders = held.shard.holders;
         const int data_holders = on_all_data_ranks ? groups.grid.data : 1;
-        const int index = (tensor_holders > 1 ? groups.at.tensor : 0) * data_holders +
-                          (data_holders > 1 ? groups.at.data : 0);
+        const int index = held.shard.holder * data_holders + (data_holders > 1 ? groups.at.data : 0);
         const std::size_t slot = contents.slot(contents.find_group(group).value(),
                                                contents.find_tensor(held.parameter.name).value());
         for (const optimizer::StatePart& part : parts) {

@@ -83,7 +83,7 @@ struct Piece::Impl {
         const int inputs = setup.has_embedding ? setup.in_flight : setup.inputs;
         for (int number = 0; number < inputs; ++number)
             input_items.push_back(plan_hidden(plan, concat("chunk ", setup.chunk, " input ", number)));
-        if (setup.delayed_gradients == 0)
+        if (setup.delayed_gradients == 0 && !layers.empty())
             gradient_items.push_back({layers.front().plan_gradients(plan, "")});
         for (int slot_number = 0; slot_number < setup.delayed_gradients; ++slot_number) {
             std::vector<LayerGradients<Item>>& of_layers = gradient_items.emplace_back();
@@ -104,7 +104,7 @@ struct Piece::Impl {
     }
 
     Slot<Item> plan_slot(memory::Plan& plan, const std::string& name) const {
-        using Sharing = TransformerLayer::Sharing;
+        using Kept = TransformerLayer::Kept;
         Slot<Item> slot;
         for (const Group& group : groups) {
             for (std::size_t i = 0; i < group.count; ++i) {
@@ -112,12 +112,9 @@ struct Piece::Impl {
                 const std::string in_group = concat("layer ", i, " of a group");
                 const std::string own =
                     concat(name, " layer ", setup.layers.begin + static_cast<std::int64_t>(group.first + i));
-                const Sharing sharing = group.recomputed ? Sharing::all
-                                        : stage.recompute.mode == Recompute::Mode::selective
-                                            ? Sharing::attention_core
-                                            : Sharing::none;
-                slot.layers.push_back(
-                    layer.plan_activations(plan, group.recomputed ? in_group : own, sharing));
+                slot.layers.push_back(group.recomputed
+                                          ? layer.plan_activations(plan, in_group, Kept::until_recomputed)
+                                          : layer.plan_activations(plan, own, Kept::for_backward));
                 if (group.first + i == 0)
                     continue; // its inputs are planned apart
                 slot.inputs.push_back(i == 0 ? plan_hidden(plan, own + " input")
@@ -174,7 +171,8 @@ struct Piece::Impl {
         }
         for (TransformerLayer& layer : layers)
             layer.bind(arena, parameters, machinery);
-        layers.front().fill_shared();
+        if (!layers.empty())
+            layers.front().fill_shared();
         if (embedding)
             embedding->bind(arena, parameters, machinery);
         if (head)
@@ -234,6 +232,8 @@ struct Piece::Impl {
                               out);
             look_at_output(layer_number(i), batch.number, out);
         }
+        if (layers.empty())
+            machinery.backend->compute().copy(first_input(batch.number), last);
         if (head) {
             needs({Part::Kind::head});
             if (mode != Mode::infer)
@@ -268,17 +268,14 @@ struct Piece::Impl {
         Slot<Tensor>& in = slot(micro_batch);
         const BatchMarks now = marks(in, first_sample);
         head_gradient(micro_batch, in, grad, accumulation);
-        const AttentionCore core = stage.recompute.mode == Recompute::Mode::selective
-                                       ? AttentionCore::recomputed
-                                       : AttentionCore::kept;
-        const LayerGradients<Tensor>& scratch = gradients.front().front();
         for (std::size_t g = groups.size(); g-- > 0;) {
             const Group& group = groups[g];
             if (group.recomputed)
                 recompute(micro_batch, now, in, group);
             for (std::size_t i = group.first + group.count; i-- > group.first;) {
                 const Tensor input = layer_input(in, micro_batch, i);
-                layers[i].input_gradient(input, in.layers[i], core, accumulation.write, now, grad, scratch);
+                layers[i].input_gradient(input, in.layers[i], accumulation.write, now, grad,
+                                         gradients.front().front());
                 look_at_gradient(layer_number(i), micro_batch, grad);
                 added(layer_part(i), accumulation);
             }
@@ -299,8 +296,8 @@ struct Piece::Impl {
         const BatchMarks now = marks(in, first_sample);
         head_gradient(micro_batch, in, grad, accumulation);
         for (std::size_t i = layers.size(); i-- > 0;) {
-            layers[i].input_gradient(layer_input(in, micro_batch, i), in.layers[i], AttentionCore::kept,
-                                     std::nullopt, now, grad, delayed(micro_batch)[i]);
+            layers[i].input_gradient(layer_input(in, micro_batch, i), in.layers[i], std::nullopt, now, grad,
+                                     delayed(micro_batch)[i]);
             look_at_gradient(layer_number(i), micro_batch, grad);
         }
         embedding_gradient(now, in, grad, accumulation);

@@ -15,8 +15,11 @@ bool layers_need_marks(const DocumentSetup& documents, catalogue::Positions posi
 Dimensions dimensions(const StageSetup& setup) {
     const catalogue::ModelConfig& config = setup.config;
     const std::int64_t parts = setup.grid.tensor, rank = setup.at.tensor;
-    TRIREME_ASSERT(config.heads % parts == 0 && config.groups % parts == 0 && config.ffn % parts == 0, "TP ",
-                   parts, " does not divide heads, groups or MLP width");
+    TRIREME_ASSERT(config.heads % parts == 0 && config.ffn % parts == 0, "TP ", parts,
+                   " does not divide heads or MLP width");
+    const int holders = catalogue::key_value_holders(config, setup.grid.tensor);
+    TRIREME_ASSERT(setup.grid.key_value_holders == holders, setup.grid.key_value_holders,
+                   " tensor ranks hold a key/value group, not ", holders);
     Dimensions d{};
     d.T = config.sequence;
     d.B = setup.micro_batch;
@@ -28,7 +31,7 @@ Dimensions dimensions(const StageSetup& setup) {
     d.ns = d.Ts * d.B;
     d.first_position = cut ? d.Ts * rank : 0;
     d.H = config.heads / parts;
-    d.G = config.groups / parts;
+    d.G = config.groups * holders / parts;
     d.D = config.head_dim;
     d.F = config.ffn / parts;
     d.V = catalogue::padded_vocabulary(config, setup.grid.tensor) / parts;

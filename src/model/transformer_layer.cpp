@@ -11,6 +11,8 @@ using memory::Item;
 
 namespace {
 
+constexpr RecomputedModules kNoModules{.core_attention = false, .norms = false, .mlp = false};
+
 catalogue::RotaryConfig rotary_config(const StageSetup& setup) {
     catalogue::RotaryConfig rotary = setup.config.rotary;
     rotary.head_dim = setup.config.head_dim;
@@ -20,8 +22,9 @@ catalogue::RotaryConfig rotary_config(const StageSetup& setup) {
 } // namespace
 
 TransformerLayer::TransformerLayer(const StageSetup& setup, std::int64_t number)
-    : setup_(setup), d_(dimensions(setup)), number_(number), region_(setup),
-      up_width_(gated() ? 2 * d_.F : d_.F) {}
+    : setup_(setup), d_(dimensions(setup)), number_(number),
+      recomputed_(setup.recompute.mode == Recompute::Mode::selective ? setup.recompute.modules : kNoModules),
+      region_(setup), up_width_(gated() ? 2 * d_.F : d_.F) {}
 
 void TransformerLayer::plan_shared(memory::Plan& plan) {
     region_.plan(plan);
@@ -48,36 +51,45 @@ void TransformerLayer::fill_shared() const {
 }
 
 LayerActivations<Item> TransformerLayer::plan_activations(memory::Plan& plan, const std::string& name,
-                                                          Sharing sharing) const {
+                                                          Kept kept) const {
     const DType type = setup_.type, stat = statistics_type(type);
+    const bool all_shared = kept == Kept::until_recomputed;
+    const auto share = [&](const std::string& what, const Shape& shape, DType of) {
+        return plan.share(Category::activations, concat("recomputed ", what), shape, of);
+    };
     const auto add = [&](const char* what, const Shape& shape, DType of) {
         const std::string full = concat(name, " ", what);
-        return sharing == Sharing::all
-                   ? plan.share(Category::activations, concat("recomputed ", full), shape, of)
-                   : plan.add(Category::activations, full, shape, of);
+        return all_shared ? share(full, shape, of) : plan.add(Category::activations, full, shape, of);
+    };
+    // What a recomputed module puts out: one for all layers and micro-batches. A backward pass is through
+    // with one norm of a layer before it comes to the other, so they share.
+    const auto add_output = [&](bool recomputed, const char* what, const char* shared, const Shape& shape,
+                                DType of) {
+        return recomputed && !all_shared ? share(shared, shape, of) : add(what, shape, of);
+    };
+    const auto of_norm = [&](const char* what, const char* shared, const Shape& shape, DType of) {
+        return add_output(recomputed_.norms, what, shared, shape, of);
+    };
+    const auto of_attention = [&](const char* what, const Shape& shape, DType of) {
+        return add_output(recomputed_.core_attention, what, what, shape, of);
+    };
+    const auto of_mlp = [&](const char* what, const Shape& shape) {
+        return add_output(recomputed_.mlp, what, what, shape, type);
     };
     const Shape tokens{d_.ns}, hidden{d_.Ts, d_.B, d_.C};
     LayerActivations<Item> items;
-    items.attention_norm_mean = add("attention norm mean", tokens, stat);
-    items.attention_norm_rstd = add("attention norm rstd", tokens, stat);
-    items.attention_norm = add("attention norm", hidden, type);
+    items.attention_norm_mean = of_norm("attention norm mean", "norm mean", tokens, stat);
+    items.attention_norm_rstd = of_norm("attention norm rstd", "norm rstd", tokens, stat);
+    items.attention_norm = of_norm("attention norm", "norm", hidden, type);
     items.query_key_value = add("query, key, value", Shape{d_.T, d_.B, d_.H + 2 * d_.G, d_.D}, type);
     items.residual = add("residual", hidden, type);
-    items.mlp_norm_mean = add("mlp norm mean", tokens, stat);
-    items.mlp_norm_rstd = add("mlp norm rstd", tokens, stat);
-    items.mlp_norm = add("mlp norm", hidden, type);
-    items.up = add("mlp up", Shape{d_.n, up_width_}, type);
-    items.activated = add("mlp activated", Shape{d_.n, d_.F}, type);
-
-    const Shape attention{d_.T, d_.B, d_.H, d_.D}, logsumexp{d_.B, d_.H, d_.T};
-    if (sharing == Sharing::attention_core) { // one for all layers and micro-batches
-        items.attention = plan.share(Category::activations, "recomputed attention", attention, type);
-        items.logsumexp =
-            plan.share(Category::activations, "recomputed attention logsumexp", logsumexp, stat);
-    } else {
-        items.attention = add("attention", attention, type);
-        items.logsumexp = add("attention logsumexp", logsumexp, stat);
-    }
+    items.mlp_norm_mean = of_norm("mlp norm mean", "norm mean", tokens, stat);
+    items.mlp_norm_rstd = of_norm("mlp norm rstd", "norm rstd", tokens, stat);
+    items.mlp_norm = of_norm("mlp norm", "norm", hidden, type);
+    items.up = of_mlp("mlp up", Shape{d_.n, up_width_});
+    items.activated = of_mlp("mlp activated", Shape{d_.n, d_.F});
+    items.attention = of_attention("attention", Shape{d_.T, d_.B, d_.H, d_.D}, type);
+    items.logsumexp = of_attention("attention logsumexp", Shape{d_.B, d_.H, d_.T}, stat);
     return items;
 }
 
@@ -197,16 +209,21 @@ void TransformerLayer::forward(const Tensor& input, const LayerActivations<Tenso
                       kept.residual);
 
     mlp_norm_.forward(kept.residual, kept.mlp_norm, kept.mlp_norm_mean, kept.mlp_norm_rstd);
+    forward_up(kept);
+    if (wanted == LayerOutput::discarded)
+        return;
+    leave_to_residual(down_, kept.activated, kept.residual,
+                      dropout(backend::DropoutSite::mlp_output, batch.first_sample, mode), output);
+}
+
+void TransformerLayer::forward_up(const LayerActivations<Tensor>& kept) const {
+    backend::Operations& ops = machinery_.backend->compute();
     if (gated()) {
         ops.linear_forward(region_.enter(kept.mlp_norm), up_.weight, up_.bias, kept.up);
         ops.swiglu_forward(kept.up, kept.activated);
     } else {
         ops.linear_gelu_forward(region_.enter(kept.mlp_norm), up_.weight, up_.bias, kept.up, kept.activated);
     }
-    if (wanted == LayerOutput::discarded)
-        return;
-    leave_to_residual(down_, kept.activated, kept.residual,
-                      dropout(backend::DropoutSite::mlp_output, batch.first_sample, mode), output);
 }
 
 void TransformerLayer::leave_to_residual(const Module& module, const Tensor& x, const Tensor& residual,
@@ -230,10 +247,15 @@ Tensor TransformerLayer::behind_dropout(const backend::Dropout& dropout, Weights
 }
 
 void TransformerLayer::input_gradient(const Tensor& input, const LayerActivations<Tensor>& kept,
-                                      AttentionCore core, WeightsNow weights, const BatchMarks& batch,
-                                      Tensor grad, const LayerGradients<Tensor>& gradients) const {
+                                      WeightsNow weights, const BatchMarks& batch, Tensor grad,
+                                      const LayerGradients<Tensor>& gradients) const {
     backend::Operations& ops = machinery_.backend->compute();
+    TRIREME_ASSERT(weights || recomputed_ == kNoModules, "recomputed results do not last until later");
 
+    if (recomputed_.norms)
+        mlp_norm_.forward(kept.residual, kept.mlp_norm, kept.mlp_norm_mean, kept.mlp_norm_rstd);
+    if (recomputed_.mlp)
+        forward_up(kept);
     const Tensor down =
         behind_dropout(dropout(backend::DropoutSite::mlp_output, batch.first_sample, Mode::train), weights,
                        grad, gradients.down);
@@ -258,7 +280,7 @@ void TransformerLayer::input_gradient(const Tensor& input, const LayerActivation
                        weights, grad, gradients.projection);
     ops.linear_input_gradient(projection, projection_.weight, head_rows(gradients.attention));
     const backend::Attention settings = attention(batch, Mode::train);
-    if (core == AttentionCore::recomputed)
+    if (recomputed_.core_attention)
         ops.attention_forward(kept.query_key_value, settings, kept.attention, kept.logsumexp);
     if (weights)
         projection_weight_gradient(kept, projection, *weights);
@@ -269,6 +291,9 @@ void TransformerLayer::input_gradient(const Tensor& input, const LayerActivation
                               gradients.attention_norm);
     const Tensor attention_norm = region_.outside(gradients.attention_norm);
     region_.leave(gradients.attention_norm, attention_norm);
+    if (recomputed_.norms)
+        attention_norm_.forward(input, kept.attention_norm, kept.attention_norm_mean,
+                                kept.attention_norm_rstd);
     if (weights)
         query_key_value_weight_gradient(input, kept, gradients, *weights);
     attention_norm_.input_gradient(attention_norm, input, kept.attention_norm_mean, kept.attention_norm_rstd,

@@ -55,8 +55,6 @@ struct LayerGradients {
 
 // Whether the output of a layer is wanted: when its activations are only computed again, it is not.
 enum class LayerOutput : std::uint8_t { wanted, discarded };
-// What the backward pass finds of the attention core.
-enum class AttentionCore : std::uint8_t { kept, recomputed };
 // How weight gradients are made within a backward pass; without a value apart, later.
 using WeightsNow = std::optional<backend::GradWrite>;
 
@@ -64,11 +62,12 @@ class TransformerLayer {
   public:
     TransformerLayer(const StageSetup& setup, std::int64_t number); // global layer number
 
-    // Plans one set of activations. Everything is shared under `name` if Sharing::all, the attention core
-    // alone if Sharing::attention_core, nothing if Sharing::none.
-    enum class Sharing : std::uint8_t { none, attention_core, all };
+    // Plans one set of activations: for one micro-batch and layer from forward to backward pass, except for
+    // modules that are recomputed, whose results all share; or all of it shared under `name`, where the layer
+    // is recomputed as a whole.
+    enum class Kept : std::uint8_t { for_backward, until_recomputed };
     LayerActivations<memory::Item> plan_activations(memory::Plan& plan, const std::string& name,
-                                                    Sharing sharing) const;
+                                                    Kept kept) const;
     // Without `name` shared by all layers: a backward pass uses them up layer by layer. With it, kept until a
     // delayed weight gradient.
     LayerGradients<memory::Item> plan_gradients(memory::Plan& plan, const std::string& name) const;
@@ -85,8 +84,9 @@ class TransformerLayer {
     // main gradients of the layer's parameters are written or added to on the way, each right behind the
     // input gradient of its module, so that `grad` itself can serve where no dropout stands between;
     // otherwise `gradients` is filled for weight_gradient().
-    void input_gradient(const Tensor& input, const LayerActivations<Tensor>& kept, AttentionCore core,
-                        WeightsNow weights, const BatchMarks& batch, Tensor grad,
+    // Modules that are recomputed are on the way, too.
+    void input_gradient(const Tensor& input, const LayerActivations<Tensor>& kept, WeightsNow weights,
+                        const BatchMarks& batch, Tensor grad,
                         const LayerGradients<Tensor>& gradients) const;
     void weight_gradient(const Tensor& input, const LayerActivations<Tensor>& kept,
                          const LayerGradients<Tensor>& gradients, backend::GradWrite write) const;
@@ -115,6 +115,8 @@ class TransformerLayer {
     void query_key_value_weight_gradient(const Tensor& input, const LayerActivations<Tensor>& kept,
                                          const LayerGradients<Tensor>& gradients,
                                          backend::GradWrite write) const;
+    // kept.up and kept.activated from kept.mlp_norm.
+    void forward_up(const LayerActivations<Tensor>& kept) const;
     void rotate(const Tensor& query_key_value, const BatchMarks& batch,
                 backend::RotaryDirection direction) const;
     bool gated() const { return setup_.config.activation == catalogue::Activation::swiglu; }
@@ -124,6 +126,7 @@ class TransformerLayer {
     StageSetup setup_;
     Dimensions d_;
     std::int64_t number_;
+    RecomputedModules recomputed_;
     TensorRegion region_;
     Machinery machinery_;
     Norm attention_norm_, mlp_norm_;

@@ -86,9 +86,12 @@ void Optimizer::bind(const memory::Arena& arena, backend::Backend& backend,
     factor_ = arena.tensor(factor_item_);
 }
 
+Tensor Optimizer::gradients(std::size_t bucket, const topology::Interval& run) const {
+    return parameters_.bucket_gradients(bucket).flat(run.begin, run.size());
+}
+
 Tensor Optimizer::owned_gradients(std::size_t bucket) const {
-    const topology::Interval& range = states_[bucket].range;
-    return parameters_.bucket_gradients(bucket).flat(range.begin, range.size());
+    return gradients(bucket, states_[bucket].range);
 }
 
 Tensor Optimizer::owned_weights(std::size_t bucket) const {
@@ -165,6 +168,31 @@ bool Optimizer::counted(const Bucket& bucket) const {
     return bucket.kind != BucketKind::replicated || groups_->at.tensor == 0;
 }
 
+// Runs of neighbours in a bucket that tensor ranks hold in part together: keys and values of few groups, each
+// of whose holders has seen the heads of its own. Cut to this rank's range.
+std::vector<topology::Interval> Optimizer::shared_runs(std::size_t number) const {
+    const Bucket& bucket = parameters_.buckets()[number];
+    std::vector<topology::Interval> runs;
+    if (bucket.kind != BucketKind::split || groups_->grid.key_value_holders == 1)
+        return runs;
+    const HeldParameter* before = nullptr; // the member before, if it is shared
+    for (const std::size_t member : bucket.members) {
+        const HeldParameter& held = parameters_.held()[member];
+        if (held.shard.holders == 1) {
+            before = nullptr;
+            continue;
+        }
+        if (before != nullptr && before->flat.end == held.flat.begin)
+            runs.back().end = held.flat.end;
+        else
+            runs.push_back(held.flat);
+        before = &held;
+    }
+    std::erase_if(
+        runs, [&](topology::Interval& run) { return (run = intersect(run, states_[number].range)).empty(); });
+    return runs;
+}
+
 // Completes the gradients of this rank's ranges and returns the sum of squares of all gradients of the model.
 double Optimizer::squared_norm() {
     backend::Operations& ops = backend_->compute();
@@ -176,8 +204,23 @@ double Optimizer::squared_norm() {
             groups_->tensor->all_reduce(owned_gradients(i), ReduceOp::sum);
         if (bucket.kind == BucketKind::tied && tied_over_stages)
             groups_->embedding->all_reduce(owned_gradients(i), ReduceOp::sum);
-        if (counted(bucket))
-            ops.sum_of_squares(owned_gradients(i), squared_norm_, GradWrite::accumulate);
+        const std::vector<topology::Interval> shared = shared_runs(i);
+        for (const topology::Interval& run : shared)
+            groups_->key_value->all_reduce(gradients(i, run), ReduceOp::sum);
+        if (!counted(bucket))
+            continue;
+        // Of what several hold the first one counts.
+        std::int64_t begin = states_[i].range.begin;
+        const auto count_until = [&](std::int64_t end) {
+            if (begin < end)
+                ops.sum_of_squares(gradients(i, {begin, end}), squared_norm_, GradWrite::accumulate);
+        };
+        for (const topology::Interval& run : shared)
+            if (groups_->key_value->rank() > 0) {
+                count_until(run.begin);
+                begin = run.end;
+            }
+        count_until(states_[i].range.end);
     }
     groups_->model->all_reduce(squared_norm_, ReduceOp::sum);
     if (sharded())

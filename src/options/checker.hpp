@@ -73,6 +73,7 @@ void check_data(Checker& check);
 void check_model(Checker& check);
 void check_shape(Checker& check);
 void check_layout(Checker& check);
+void check_split(Checker& check);
 void check_overlap(Checker& check);
 void check_recompute(Checker& check);
 void check_batch(Checker& check);

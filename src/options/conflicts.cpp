@@ -29,6 +29,50 @@ const std::vector<Conflict>& conflicts() {
         {"--num-layers-per-virtual-pipeline-stage 1 --pipeline-model-parallel-size 2 --pipeline-schedule "
          "gpipe",
          2},
+        {"--num-layers-per-virtual-pipeline-stage 1 --num-virtual-stages-per-pipeline-rank 2 "
+         "--pipeline-model-parallel-size 2",
+         2},
+        {"--num-virtual-stages-per-pipeline-rank 2"},
+        {"--num-virtual-stages-per-pipeline-rank 2 --pipeline-model-parallel-size 2 --pipeline-schedule "
+         "zb-h1",
+         2},
+        {"--num-virtual-stages-per-pipeline-rank 3 --pipeline-model-parallel-size 2", 2},
+        {"--decoder-first-pipeline-num-layers 1"},
+        {"--decoder-first-pipeline-num-layers 1 --pipeline-model-parallel-size 3", 3},
+        {"--decoder-first-pipeline-num-layers 4 --pipeline-model-parallel-size 2", 2},
+        {"--decoder-first-pipeline-num-layers 2 --decoder-last-pipeline-num-layers 1 "
+         "--pipeline-model-parallel-size 2",
+         2},
+        {"--decoder-last-pipeline-num-layers 1 --num-virtual-stages-per-pipeline-rank 2 "
+         "--pipeline-model-parallel-size 2",
+         2},
+        {"--decoder-last-pipeline-num-layers 2 --num-layers-per-virtual-pipeline-stage 1 "
+         "--pipeline-model-parallel-size 2",
+         2},
+        {"--account-for-embedding-in-pipeline-split --pipeline-model-parallel-size 2", 2},
+        {"--account-for-embedding-in-pipeline-split --decoder-last-pipeline-num-layers 2 "
+         "--pipeline-model-parallel-size 2",
+         2},
+        {"--account-for-loss-in-pipeline-split --decoder-first-pipeline-num-layers 2 "
+         "--pipeline-model-parallel-size 2",
+         2},
+        {"--pipeline-model-parallel-layout Ett|tt --pipeline-model-parallel-size 2", 2},
+        {"--pipeline-model-parallel-layout Ett|t|tL --pipeline-model-parallel-size 2", 2},
+        {"--pipeline-model-parallel-layout Ett|tL --pipeline-model-parallel-size 2", 2},
+        {"--pipeline-model-parallel-layout Ett|||ttL --pipeline-model-parallel-size 4", 4},
+        {"--pipeline-model-parallel-layout auto --pipeline-model-parallel-size 7", 7},
+        {"--pipeline-model-parallel-layout auto --decoder-first-pipeline-num-layers 1 "
+         "--pipeline-model-parallel-size 2",
+         2},
+        {"--pipeline-model-parallel-layout auto --account-for-loss-in-pipeline-split "
+         "--pipeline-model-parallel-size 2",
+         2},
+        {"--pipeline-model-parallel-layout auto --num-layers-per-virtual-pipeline-stage 1 "
+         "--pipeline-model-parallel-size 2",
+         2},
+        {"--pipeline-model-parallel-layout Ett|ttL --num-virtual-stages-per-pipeline-rank 1 "
+         "--pipeline-model-parallel-size 2",
+         2},
         {"--overlap-param-gather --overlap-grad-reduce", 2},
         {"--overlap-param-gather --use-distributed-optimizer", 2},
         // model
@@ -44,6 +88,9 @@ const std::vector<Conflict>& conflicts() {
         {"--position-embedding-type rope --kv-channels 3"},
         {"--num-query-groups 2"},
         {"--group-query-attention --num-query-groups 3"},
+        {"--num-attention-heads 12 --kv-channels 2 --group-query-attention --num-query-groups 6 "
+         "--tensor-model-parallel-size 4",
+         4},
         {"--bf16 --fp16"},
         {"--bf16 --params-dtype fp32"},
         {"--fp16 --params-dtype bf16"},
@@ -54,6 +101,9 @@ const std::vector<Conflict>& conflicts() {
         {"--recompute-granularity full"},
         {"--recompute-granularity full --recompute-method block"},
         {"--recompute-granularity selective --recompute-num-layers 1"},
+        {"--recompute-modules mlp"},
+        {"--recompute-modules mlp --recompute-granularity full --recompute-method block "
+         "--recompute-num-layers 1"},
         {"--recompute-activations --pipeline-schedule zb-h1"},
         // batches
         {"--global-batch-size 3", 2},

@@ -141,6 +141,9 @@ std::optional<std::string> assign(const Row& row, const std::vector<std::string>
                 values.*field = texts.empty() || texts[0] == "true";
                 return std::nullopt;
             } else if constexpr (std::is_same_v<FieldPointer, std::vector<std::string> Values::*>) {
+                for (const std::string& text : texts)
+                    if (!row.choices.empty() && !read<std::string>(row, text))
+                        return refusal(row, text);
                 values.*field = texts;
                 return std::nullopt;
             } else {

@@ -17,7 +17,8 @@ std::string limits_of(const Row& row, Detail detail) {
     std::vector<std::string> parts;
     if (!row.by_default.empty())
         parts.push_back(concat("default ", row.by_default));
-    const bool typed = !std::holds_alternative<std::monostate>(row.field) && row.arity == Arity::one;
+    const bool typed = !std::holds_alternative<std::monostate>(row.field) &&
+                       (row.arity == Arity::one || !row.choices.empty());
     const bool lower_bound_only = row.range.at_least && !row.range.at_most && !row.range.below;
     if (typed && row.choices.size() != 1 && !(detail == Detail::brief && lower_bound_only)) {
         const std::string values = describe_values(row);

@@ -9,6 +9,7 @@
 #include "options/batch_schedule.hpp"
 #include "options/checker.hpp"
 #include "options/convert.hpp"
+#include "options/pipeline_split.hpp"
 #include "options/resolved_values.hpp"
 #include "options/table.hpp"
 #include "trireme/base/error.hpp"
@@ -58,6 +59,9 @@ constexpr std::array kDataloaders{Name<DataloaderType>{"single", DataloaderType:
 constexpr std::array kTokenizers{Name<TokenizerType>{"GPT2BPETokenizer", TokenizerType::gpt2_bpe},
                                  Name<TokenizerType>{"HFTokenizerFile", TokenizerType::hf_file},
                                  Name<TokenizerType>{"NullTokenizer", TokenizerType::null}};
+constexpr std::array kModules{Name<RecomputeModule>{"core_attn", RecomputeModule::core_attention},
+                              Name<RecomputeModule>{"layernorm", RecomputeModule::norms},
+                              Name<RecomputeModule>{"mlp", RecomputeModule::mlp}};
 constexpr std::array kDevices{Name<Device>{"cpu", Device::cpu}, Name<Device>{"cuda", Device::cuda}};
 
 Recompute recompute_of(const Values& v) {
@@ -145,7 +149,8 @@ Resolved::Checkpoint checkpoint_of(const Values& v) {
 }
 
 Resolved::Exit exit_of(const Values& v) {
-    Resolved::Exit exit{.duration_minutes = v.exit_duration_in_mins.value_or(0)};
+    Resolved::Exit exit;
+    exit.duration_minutes = v.exit_duration_in_mins.value_or(0);
     if (v.exit_signal_handler)
         exit.signals =
             v.exit_signal ? std::vector{*v.exit_signal} : std::vector<std::string>{"SIGUSR1", "SIGTERM"};
@@ -200,6 +205,7 @@ Resolved resolve(const Parsed& parsed, const Environment& environment) {
     check_shape(check);
     check_precision(check);
     check_layout(check);
+    check_split(check);
     check_overlap(check);
     check_recompute(check);
     check_batch(check);
@@ -212,23 +218,25 @@ Resolved resolve(const Parsed& parsed, const Environment& environment) {
     const Values& v = check.values;
     Resolved resolved;
     resolved.command = parsed.command;
-    resolved.layout = {
-        .ranks = environment.ranks,
-        .tensor_parallel = v.tensor_model_parallel_size,
-        .pipeline_parallel = v.pipeline_model_parallel_size,
-        .data_parallel = environment.ranks / (v.tensor_model_parallel_size * v.pipeline_model_parallel_size),
-        .schedule = choose(v.pipeline_schedule, kSchedules),
-        .model_chunks =
-            v.num_layers_per_virtual_pipeline_stage
-                ? *v.num_layers / v.pipeline_model_parallel_size / *v.num_layers_per_virtual_pipeline_stage
-                : 1,
-        .sequence_parallel = v.sequence_parallel,
-        .distributed_optimizer = v.use_distributed_optimizer,
-        .overlap_grad_reduce = v.overlap_grad_reduce,
-        .overlap_param_gather = v.overlap_param_gather,
-        .ddp_bucket_size = v.ddp_bucket_size};
+    const AskedSplit split = read_split(v);
+    resolved.layout = {.ranks = environment.ranks,
+                       .tensor_parallel = v.tensor_model_parallel_size,
+                       .pipeline_parallel = v.pipeline_model_parallel_size,
+                       .data_parallel = environment.ranks /
+                                        (v.tensor_model_parallel_size * v.pipeline_model_parallel_size),
+                       .schedule = choose(v.pipeline_schedule, kSchedules),
+                       .model_chunks = split.chunks,
+                       .layer_split = split.layers,
+                       .split = split.split,
+                       .sequence_parallel = v.sequence_parallel,
+                       .distributed_optimizer = v.use_distributed_optimizer,
+                       .overlap_grad_reduce = v.overlap_grad_reduce,
+                       .overlap_param_gather = v.overlap_param_gather,
+                       .ddp_bucket_size = v.ddp_bucket_size};
     resolved.model = model_of(v);
     resolved.recompute = recompute_of(v);
+    for (const std::string& module : v.recompute_modules)
+        resolved.recompute_modules.push_back(choose(module, kModules));
     resolved.recompute_num_layers = v.recompute_num_layers.value_or(0);
     resolved.batch = {.micro_batch_size = *v.micro_batch_size,
                       .global_batch_size = *v.global_batch_size,
@@ -274,6 +282,12 @@ Resolved resolve(const Parsed& parsed, const Environment& environment) {
     resolved.notes = parsed.notes;
     if (v.sequence_parallel && v.tensor_model_parallel_size == 1)
         resolved.notes.push_back("--sequence-parallel changes nothing at TP 1");
+    for (const std::string_view name :
+         {"account-for-embedding-in-pipeline-split", "account-for-loss-in-pipeline-split",
+          "pipeline-model-parallel-layout", "decoder-first-pipeline-num-layers",
+          "decoder-last-pipeline-num-layers"})
+        if (v.pipeline_model_parallel_size == 1 && check.given(name))
+            resolved.notes.push_back(concat("--", name, " changes nothing at PP 1"));
     if (v.add_qkv_bias && !v.disable_bias_linear)
         resolved.notes.push_back(
             concat("--add-qkv-bias (", check.sources.of("add-qkv-bias"),

@@ -9,6 +9,7 @@ namespace trireme::options {
 ResolvedPreflight resolve_preflight(const Parsed& parsed, const Environment& environment) {
     Checker check(parsed, environment);
     check_layout(check);
+    check_split(check);
     check_machine(check);
     throw_problems(check.problems());
     const Values& v = check.values;

@@ -79,18 +79,15 @@ void check_layout(Checker& check) {
                               ": the width must be a multiple of it"),
                        {"ffn-hidden-size", kTp},
                        concat("--ffn-hidden-size ", nearest_multiples(*v.ffn_hidden_size, tp)));
-    if (check.sound({"num-query-groups"}) && v.num_query_groups && *v.num_query_groups % tp != 0) {
+    if (check.sound({"num-query-groups"}) && v.num_query_groups && *v.num_query_groups % tp != 0 &&
+        tp % *v.num_query_groups != 0) {
         const std::int64_t groups = *v.num_query_groups;
-        if (groups < tp)
-            check.complain(concat("fewer query groups than TP ranks are not in this version of trireme: ",
-                                  groups, " for TP ", tp),
-                           {"num-query-groups", kTp},
-                           concat("--", kTp, " ", std::gcd(groups, tp), ", or --num-query-groups ", tp));
-        else
-            check.complain(concat(groups, " query groups cannot be shared by TP ", tp,
-                                  ": the number of groups must be a multiple of it"),
-                           {"num-query-groups", kTp},
-                           concat("--num-query-groups ", nearest_multiples(groups, tp)));
+        check.complain(concat(groups, " query groups cannot be shared by TP ", tp,
+                              ": one must be a multiple of the other"),
+                       {"num-query-groups", kTp},
+                       groups < tp ? concat("--", kTp, " ", std::gcd(groups, tp), ", or --num-query-groups ",
+                                            std::gcd(groups, tp), " or ", tp)
+                                   : concat("--num-query-groups ", nearest_multiples(groups, tp)));
     }
     if (check.sound({"sequence-parallel", "seq-length"}) && v.sequence_parallel && v.seq_length &&
         *v.seq_length % tp != 0)
@@ -98,27 +95,6 @@ void check_layout(Checker& check) {
                               ": with --sequence-parallel it must be a multiple of it"),
                        {"sequence-parallel", "seq-length", kTp},
                        concat("--seq-length ", nearest_multiples(*v.seq_length, tp)));
-    if (check.sound({"num-layers"}) && v.num_layers && *v.num_layers < pp)
-        check.complain(
-            concat(*v.num_layers, " layers do not fill ", pp, " pipeline stages: each needs a layer"),
-            {"num-layers", kPp}, concat("--pipeline-model-parallel-size ", *v.num_layers));
-
-    constexpr std::string_view kVirtual = "num-layers-per-virtual-pipeline-stage";
-    if (check.sound({kVirtual, "num-layers", "pipeline-schedule"}) &&
-        v.num_layers_per_virtual_pipeline_stage && v.num_layers) {
-        const std::int64_t chunk = *v.num_layers_per_virtual_pipeline_stage;
-        if (pp < 2)
-            check.complain("interleaving needs at least 2 pipeline stages", {kVirtual, kPp},
-                           concat("--", kPp, " 2, or leave --", kVirtual, " out"));
-        else if (*v.num_layers % (pp * chunk) != 0)
-            check.complain(
-                concat(*v.num_layers, " layers do not make whole chunks of ", chunk, " on ", pp, " stages"),
-                {"num-layers", kVirtual, kPp},
-                concat("--num-layers ", nearest_multiples(*v.num_layers, pp * chunk)));
-        else if (v.pipeline_schedule != "1f1b")
-            check.complain(concat("model chunks are run by interleaved 1F1B, not by ", v.pipeline_schedule),
-                           {kVirtual, "pipeline-schedule"}, concat("leave out one of the two"));
-    }
     // tp * pp may be absurdly large: compare by division, so that nothing overflows.
     const std::int64_t ranks = check.env.ranks;
     if (tp <= ranks && pp <= ranks / tp && ranks % (tp * pp) == 0)
@@ -143,8 +119,8 @@ void check_layout(Checker& check) {
 
 void check_recompute(Checker& check) {
     Values& v = check.values;
-    if (!check.sound(
-            {"recompute-activations", "recompute-granularity", "recompute-method", "recompute-num-layers"}))
+    if (!check.sound({"recompute-activations", "recompute-granularity", "recompute-method",
+                      "recompute-num-layers", "recompute-modules"}))
         return;
     if (v.recompute_activations) {
         if (v.recompute_granularity && *v.recompute_granularity != "selective")
@@ -158,6 +134,14 @@ void check_recompute(Checker& check) {
         return check.complain(
             "zb-h1 keeps activations until its delayed weight gradients: they are not recomputed",
             {"pipeline-schedule", "recompute-granularity"}, "--pipeline-schedule 1f1b, or no recompute");
+    if (v.recompute_granularity == "selective") {
+        if (v.recompute_modules.empty())
+            check.derive("recompute-modules", v.recompute_modules, std::vector<std::string>{"core_attn"});
+    } else if (!v.recompute_modules.empty()) {
+        check.complain("--recompute-modules belongs to selective recompute",
+                       {"recompute-granularity", "recompute-modules"},
+                       "--recompute-granularity selective, or leave --recompute-modules out");
+    }
     const bool full = v.recompute_granularity == "full";
     if (full && !v.recompute_method)
         check.complain("full recompute needs a method", {"recompute-granularity", "recompute-method"},

@@ -36,6 +36,38 @@ std::vector<Row> layout_rows() {
                  "(interleaved "
                  "1F1B)",
          .commands = kOnlyPretrain},
+        {.name = "num-virtual-stages-per-pipeline-rank",
+         .placeholder = "N",
+         .field = &Values::num_virtual_stages_per_pipeline_rank,
+         .range = at_least(1),
+         .help = "the same said by the number of a stage's chunks; also where stages are uneven",
+         .commands = kOnlyPretrain},
+        {.name = "decoder-first-pipeline-num-layers",
+         .placeholder = "N",
+         .field = &Values::decoder_first_pipeline_num_layers,
+         .range = at_least(1),
+         .help =
+             "layers of the first stage, all its chunks together; the other stages share the rest evenly"},
+        {.name = "decoder-last-pipeline-num-layers",
+         .placeholder = "N",
+         .field = &Values::decoder_last_pipeline_num_layers,
+         .range = at_least(1),
+         .help = "layers of the last stage, likewise"},
+        {.name = "account-for-embedding-in-pipeline-split",
+         .field = &Values::account_for_embedding_in_pipeline_split,
+         .help =
+             "the embedding counts as a layer where layers are shared out evenly: the first stage has one "
+             "less"},
+        {.name = "account-for-loss-in-pipeline-split",
+         .field = &Values::account_for_loss_in_pipeline_split,
+         .help = "output layer and loss count as a layer: the last stage has one less"},
+        {.name = "pipeline-model-parallel-layout",
+         .placeholder = "LAYOUT",
+         .field = &Values::pipeline_model_parallel_layout,
+         .help = "auto: layers are spread so that the stage that computes most computes least, embedding, "
+                 "output layer and recomputation counted; or every stage as letters, as in 'Et|tt|tL' (E "
+                 "embedding, t layer, L "
+                 "output layer and loss, | next stage, x*n and (...)*n repeat)"},
         {.name = "sequence-parallel",
          .field = &Values::sequence_parallel,
          .help = "between tensor-parallel regions each rank of a group holds its part of the sequence: less "
@@ -165,7 +197,14 @@ std::vector<Row> recompute_rows() {
          .placeholder = "WHAT",
          .field = &Values::recompute_granularity,
          .choices = {"selective", "full"},
-         .help = "selective: core attention is computed again in backward; full: whole layers are"},
+         .help =
+             "selective: what recompute-modules names is computed again in backward; full: whole layers are"},
+        {.name = "recompute-modules",
+         .placeholder = "MODULE...",
+         .field = &Values::recompute_modules,
+         .choices = {"core_attn", "layernorm", "mlp"},
+         .help = "selective only: what is computed again; core_attn: scores and their sums (if not given); "
+                 "layernorm: the norms before attention and MLP; mlp: what is as wide as the MLP"},
         {.name = "recompute-method",
          .placeholder = "HOW",
          .field = &Values::recompute_method,

@@ -67,7 +67,9 @@ std::vector<Row> shape_rows() {
          .placeholder = "N",
          .field = &Values::num_query_groups,
          .range = at_least(1),
-         .help = "keys and values a layer with group-query-attention, a multiple of TP; 1 if not given",
+         .help =
+             "keys and values a layer with group-query-attention, a multiple of TP or a divisor of it (then "
+             "several tensor ranks hold the same); 1 if not given",
          .belongs = kModel},
         {.name = "untie-embeddings-and-output-weights",
          .field = &Values::untie_embeddings_and_output_weights,

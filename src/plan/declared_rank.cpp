@@ -27,7 +27,7 @@ optimizer::OptimizerSetup optimizer_setup(const RunSetup& setup) {
 }
 
 topology::Placement placement_of(const RunSetup& setup) {
-    return topology::place_layers(setup.model.layers, setup.grid.pipeline, setup.chunks);
+    return topology::place_layers(setup.model.layers, setup.grid.pipeline, setup.chunks, setup.split);
 }
 
 topology::Schedule schedule_of(const RunSetup& setup) {

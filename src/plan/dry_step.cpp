@@ -5,6 +5,24 @@
 #include "trireme/comm/dry.hpp"
 
 namespace trireme::plan {
+namespace {
+
+// All layers have the same shapes: one in each piece that has any shows them.
+RunSetup one_layer_a_piece(const RunSetup& setup) {
+    RunSetup small = setup;
+    small.model.layers = 0;
+    small.split = {};
+    const topology::Placement placement = placement_of(setup);
+    for (int chunk = 0; chunk < placement.chunks(); ++chunk)
+        for (const std::vector<topology::Interval>& stage : placement.layers) {
+            const std::int64_t layers = stage[static_cast<std::size_t>(chunk)].empty() ? 0 : 1;
+            small.split.pieces.push_back(layers);
+            small.model.layers += layers;
+        }
+    return small;
+}
+
+} // namespace
 
 DryBatches::DryBatches(const RunSetup& setup)
     : sequence_(setup.model.sequence), micro_batch_(setup.micro_batch),
@@ -22,8 +40,7 @@ std::int64_t dry_scratch_bytes(const RunSetup& setup, const topology::Coordinate
     backend::DryBackend backend(on.device, on.threads);
     const comm::ProcessGroups groups = comm::make_dry_groups(setup.grid, at, nullptr);
 
-    RunSetup small = setup; // all layers have the same shapes: one a piece shows them
-    small.model.layers = std::int64_t{setup.grid.pipeline} * setup.chunks;
+    RunSetup small = one_layer_a_piece(setup);
     small.global_batch = setup.micro_batch * setup.grid.data;
     small.other_batches.clear();
     memory::Plan plan;

@@ -9,6 +9,7 @@
 #include "trireme/base/sizes.hpp"
 #include "trireme/catalogue/catalogue.hpp"
 #include "trireme/memory/plan.hpp"
+#include "trireme/plan/balance.hpp"
 
 namespace trireme::plan {
 namespace {
@@ -58,12 +59,9 @@ std::string screen_row(const char* title, const std::string& text) {
 std::string layout_words(const RunSetup& setup, const topology::Schedule& schedule) {
     std::string text = setup.grid.text();
     if (setup.grid.pipeline > 1) {
-        const std::vector<std::vector<topology::PieceCost>> equal(
-            static_cast<std::size_t>(setup.grid.pipeline),
-            std::vector<topology::PieceCost>(static_cast<std::size_t>(schedule.chunks)));
+        const topology::Timeline timeline = topology::simulate(schedule, relative_costs(setup));
         text += concat(", ", topology::name(schedule.kind), " with ", schedule.micro_batches,
-                       " micro-batches, bubble ", fixed(100 * topology::simulate(schedule, equal).bubble, 1),
-                       " %");
+                       " micro-batches, bubble ", fixed(100 * timeline.bubble, 1), " %");
     }
     return text;
 }
@@ -78,9 +76,13 @@ std::string model_row(const RunSetup& setup, const topology::Placement& placemen
     if (pieces > 4 && sizes.size() == 1) {
         layers = concat(" (", pieces, " x ", *sizes.begin(), ")");
     } else if (setup.grid.pipeline > 1) {
-        for (const std::vector<topology::Interval>& stage : placement.layers)
+        for (const std::vector<topology::Interval>& stage : placement.layers) {
+            std::string chunks;
             for (const topology::Interval& chunk : stage)
-                layers += concat(layers.empty() ? " (" : " + ", chunk.size());
+                chunks += concat(chunks.empty() ? "" : " and ", chunk.size());
+            layers +=
+                concat(layers.empty() ? " (" : " + ", stage.size() > 1 ? concat("[", chunks, "]") : chunks);
+        }
         layers += ")";
     }
     return screen_row("model",

@@ -37,13 +37,16 @@ std::vector<RunSetup> layouts(const RunSetup& base, const SearchSetup& search) {
     const catalogue::ModelConfig& model = base.model;
     for (int tensor = 1; tensor <= std::min(search.most_tensor, search.gpus); ++tensor) {
         if (!divides(search.gpus, tensor) || !divides(model.heads, tensor) ||
-            !divides(model.groups, tensor) || !divides(model.ffn, tensor) || !divides(model.sequence, tensor))
+            (!divides(model.groups, tensor) && !divides(tensor, model.groups)) ||
+            !divides(model.ffn, tensor) || !divides(model.sequence, tensor))
             continue;
         for (int pipeline = 1; pipeline <= search.gpus / tensor && pipeline <= model.layers; ++pipeline) {
             if (!divides(search.gpus / tensor, pipeline))
                 continue;
             RunSetup setup = base;
-            setup.grid = {tensor, search.gpus / tensor / pipeline, pipeline};
+            setup.split = {};
+            setup.grid = {tensor, search.gpus / tensor / pipeline, pipeline,
+                          catalogue::key_value_holders(model, tensor)};
             setup.sequence_parallel = tensor > 1 ? model::SequenceParallel::yes : model::SequenceParallel::no;
             setup.optimizer.sharding =
                 setup.grid.data > 1 ? optimizer::Sharding::data_ranks : optimizer::Sharding::none;
@@ -90,6 +93,7 @@ class LayerTimes {
         small.grid.data = small.grid.pipeline = small.chunks = 1;
         small.schedule = topology::ScheduleKind::one_f_one_b;
         small.global_batch = small.micro_batch;
+        small.split = {};
         small.model.layers = 1;
         const PieceTimes one = time_stage(small, 0, machine_, software_).chunks.front();
         small.model.layers = 2;

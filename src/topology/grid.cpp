@@ -38,6 +38,15 @@ std::vector<int> Grid::tensor_group(int rank) const {
     return line(*this, rank, tensor, &Coordinates::tensor);
 }
 
+std::vector<int> Grid::key_value_group(int rank) const {
+    TRIREME_ASSERT(key_value_holders >= 1 && tensor % key_value_holders == 0, key_value_holders,
+                   " holders in ", text());
+    std::vector<int> ranks;
+    for (int i = 0; i < key_value_holders; ++i)
+        ranks.push_back(rank - rank % key_value_holders + i); // tensor is the fastest coordinate
+    return ranks;
+}
+
 std::vector<int> Grid::data_group(int rank) const {
     return line(*this, rank, data, &Coordinates::data);
 }

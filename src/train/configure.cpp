@@ -1,6 +1,10 @@
 // Field by field, and nothing else: rules and defaults belong to the options layer.
 #include "configure.hpp"
 
+#include <algorithm>
+
+#include "trireme/catalogue/catalogue.hpp"
+#include "trireme/plan/balance.hpp"
 #include "trireme/train/model_config.hpp"
 
 namespace trireme::train {
@@ -11,8 +15,16 @@ model::Recompute recompute(const options::Resolved& options) {
     switch (options.recompute) {
     case options::Recompute::none:
         return {Mode::none, 0};
-    case options::Recompute::selective:
-        return {Mode::selective, 0};
+    case options::Recompute::selective: {
+        const auto has = [&](options::RecomputeModule module) {
+            return std::ranges::find(options.recompute_modules, module) != options.recompute_modules.end();
+        };
+        return {Mode::selective,
+                0,
+                {.core_attention = has(options::RecomputeModule::core_attention),
+                 .norms = has(options::RecomputeModule::norms),
+                 .mlp = has(options::RecomputeModule::mlp)}};
+    }
     case options::Recompute::full_uniform:
         return {Mode::uniform, options.recompute_num_layers};
     case options::Recompute::full_block:
@@ -157,6 +169,7 @@ EngineSetup engine_setup(const options::Resolved& options, std::int64_t vocabula
     setup.grid.tensor = static_cast<int>(options.layout.tensor_parallel);
     setup.grid.data = static_cast<int>(options.layout.data_parallel);
     setup.grid.pipeline = static_cast<int>(options.layout.pipeline_parallel);
+    setup.grid.key_value_holders = catalogue::key_value_holders(setup.model, setup.grid.tensor);
     setup.schedule = schedule(options.layout);
     setup.chunks = static_cast<int>(options.layout.model_chunks);
     setup.type = weight_type(options.model.params_dtype);
@@ -181,6 +194,9 @@ EngineSetup engine_setup(const options::Resolved& options, std::int64_t vocabula
     setup.optimizer.weight_decay = options.optimizer.end_weight_decay;
     setup.optimizer.clip_norm = options.optimizer.clip_grad;
     setup.purpose = purpose;
+    setup.split = options.layout.split;
+    if (options.layout.layer_split == options::LayerSplit::balanced)
+        setup.split.pieces = plan::balanced_pieces(setup);
     return setup;
 }
 

@@ -7,6 +7,7 @@
 #include "configure.hpp"
 #include "first_screen.hpp"
 #include "trireme/base/file.hpp"
+#include "trireme/plan/balance.hpp"
 #include "trireme/plan/report.hpp"
 #include "trireme/plan/screen.hpp"
 #include "trireme/plan/search.hpp"
@@ -48,12 +49,8 @@ void draw(const EngineSetup& setup, const plan::Prediction* prediction, const st
     if (prediction != nullptr) {
         chart = topology::draw_svg(prediction->schedule, prediction->timeline);
     } else {
-        topology::PieceCost unit; // a backward pass costs two forward passes
         const topology::Schedule schedule = plan::schedule_of(setup);
-        const std::vector<std::vector<topology::PieceCost>> equal(
-            static_cast<std::size_t>(setup.grid.pipeline),
-            std::vector<topology::PieceCost>(static_cast<std::size_t>(setup.chunks), unit));
-        chart = topology::draw_svg(schedule, topology::simulate(schedule, equal));
+        chart = topology::draw_svg(schedule, topology::simulate(schedule, plan::relative_costs(setup)));
     }
     publish_file(file, chart);
 }

@@ -141,6 +141,41 @@ TEST(Checkpoint, AnyLayoutReadsAnyLayout) {
     }
 }
 
+// Splits of layers and shared keys and values change who holds what, not what is stored.
+TEST(Checkpoint, AnySplitReadsAnySplit) {
+    const int ranks = runtime().ranks();
+    if (ranks < 2)
+        GTEST_SKIP() << "runs on 2 ranks or more";
+    train::EngineSetup even = setup_for({1, ranks, 1}, DType::f64), uneven = even;
+    const int stages = std::min(ranks, 4);
+    uneven.grid = {1, ranks / stages, stages};
+    uneven.split.pieces =
+        stages == 2 ? std::vector<std::int64_t>{1, 3} : std::vector<std::int64_t>{0, 1, 4, 1};
+    even.model.layers = uneven.model.layers = stages == 2 ? 4 : 6;
+    train::EngineSetup shared = even;
+    even.model.groups = uneven.model.groups = shared.model.groups = 1;
+    shared.grid = {std::min(ranks, 4), ranks / std::min(ranks, 4), 1, std::min(ranks, 4)};
+    const std::vector<train::EngineSetup> setups{even, uneven, shared, uneven, even};
+    for (std::size_t i = 0; i + 1 < setups.size(); ++i) {
+        const SharedDirectory directory;
+        TinyRun first(setups[i]);
+        first.steps(0, 3);
+        const fs::path path = save(first, directory.path(), 3);
+        const std::vector<double> expected = first.steps(3, 6);
+        if (runtime().rank() == 0) {
+            EXPECT_TRUE(checkpoint::verify(path).good());
+        }
+        double bytes = static_cast<double>(checkpoint::bytes_to_save(first.model()));
+        runtime().world().all_reduce({&bytes, 1}, comm::ReduceOp::sum);
+        EXPECT_EQ(static_cast<std::int64_t>(bytes), 3 * 8 * catalogue::parameter_count(even.model))
+            << "each element of weights and both moments once";
+        TinyRun second(setups[i + 1]);
+        ASSERT_NO_FATAL_FAILURE(load(second, directory.path()));
+        EXPECT_TRUE(test::within(second.steps(3, 6), expected, 1e-10L * expected.front()))
+            << setups[i].grid.text() << " -> " << setups[i + 1].grid.text();
+    }
+}
+
 TEST(Checkpoint, HoldsTheCatalogue) {
     const topology::Grid grid = grids().back();
     const SharedDirectory directory;

@@ -402,7 +402,9 @@ TEST(ProcessGroups, HaveThePlannedMembers) {
         for (int dp = 1; tp * dp <= r.ranks(); ++dp) {
             if (r.ranks() % (tp * dp) != 0)
                 continue;
-            const topology::Grid grid{.tensor = tp, .data = dp, .pipeline = r.ranks() / (tp * dp)};
+            const int holders = tp % 2 == 0 ? 2 : 1;
+            const topology::Grid grid{
+                .tensor = tp, .data = dp, .pipeline = r.ranks() / (tp * dp), .key_value_holders = holders};
             ProcessGroups groups(r, grid, memory);
             EXPECT_EQ(memory.allocated_bytes(),
                       ProcessGroups::scratch_bytes(grid, groups.at, backend::Device::cpu));
@@ -422,6 +424,9 @@ TEST(ProcessGroups, HaveThePlannedMembers) {
             };
             EXPECT_EQ(sum_of_ranks(*groups.tensor),
                       expected([&](int, int d2, int p2) { return d2 == d && p2 == p; }));
+            EXPECT_EQ(sum_of_ranks(*groups.key_value), expected([&](int t2, int d2, int p2) {
+                          return t2 / holders == t / holders && d2 == d && p2 == p;
+                      }));
             EXPECT_EQ(sum_of_ranks(*groups.data),
                       expected([&](int t2, int, int p2) { return t2 == t && p2 == p; }));
             EXPECT_EQ(sum_of_ranks(*groups.pipeline),

@@ -12,6 +12,7 @@
 
 #include "support/mpi_test.hpp"
 #include "support/tiny_model.hpp"
+#include "train/replicas.hpp"
 #include "trireme/catalogue/catalogue.hpp"
 #include "trireme/plan/declared_rank.hpp"
 
@@ -49,13 +50,48 @@ std::string describe_model(const train::EngineSetup& setup) {
                   setup.documents.restarts_positions, setup.documents.masks_loss);
 }
 
-// The losses of one rank alone, computed once on rank 0 and given to all.
-std::vector<double> reference(const train::EngineSetup& model) {
-    static std::map<std::string, std::vector<double>> known;
+// What a training comes to: the loss of each step, and all weights, one parameter after the other.
+struct Trained {
+    std::vector<double> losses, weights;
+};
+
+// The weights of fp64 models, each from the first rank that holds it; this rank's part, zeros elsewhere.
+std::vector<double> weights_here(train::Engine& engine) {
+    std::vector<double> weights;
+    for (const catalogue::Parameter& parameter : catalogue::make_catalogue(engine.setup().model, 1)) {
+        const std::size_t begin = weights.size();
+        weights.resize(begin + static_cast<std::size_t>(parameter.elements()));
+        for (const model::HeldParameter& held : engine.parameters().held()) {
+            if (held.parameter.name != parameter.name || held.role == model::Role::copy ||
+                held.shard.holder > 0 || engine.groups().at.data > 0)
+                continue;
+            const double* from = static_cast<const double*>(engine.parameters().weight(held).data());
+            topology::for_each_run(
+                parameter.shape, held.shard.box, [&](std::int64_t first, std::int64_t count) {
+                    std::copy_n(from, count, weights.begin() + static_cast<std::ptrdiff_t>(begin) + first);
+                    from += count;
+                });
+        }
+    }
+    return weights;
+}
+
+Trained train_to_the_end(train::Engine& engine) {
+    Trained trained{test::train_losses(engine, kSteps), {}};
+    if (engine.setup().type == DType::f64)
+        trained.weights = weights_here(engine);
+    return trained;
+}
+
+// One rank alone, computed once on rank 0 and given to all.
+Trained reference(const train::EngineSetup& model) {
+    static std::map<std::string, Trained> known;
     const std::string key = describe_model(model);
     if (const auto found = known.find(key); found != known.end())
         return found->second;
-    std::vector<double> losses(kSteps);
+    Trained trained{std::vector<double>(kSteps), {}};
+    if (model.type == DType::f64)
+        trained.weights.resize(static_cast<std::size_t>(catalogue::parameter_count(model.model)));
     if (runtime().rank() == 0) {
         const auto backend = backend::make_cpu_backend(1);
         const auto alone = comm::make_self_host_group();
@@ -64,16 +100,45 @@ std::vector<double> reference(const train::EngineSetup& model) {
         setup.model = model.model;
         setup.documents = model.documents;
         train::Engine engine(setup, comm::ProcessGroups::alone(*alone), *backend);
-        losses = test::train_losses(engine, kSteps);
+        trained = train_to_the_end(engine);
     }
-    runtime().world().all_reduce(losses, comm::ReduceOp::sum);
-    return known[key] = losses;
+    runtime().world().all_reduce(trained.losses, comm::ReduceOp::sum);
+    runtime().world().all_reduce(trained.weights, comm::ReduceOp::sum);
+    return known[key] = trained;
+}
+
+// Each weight against the largest of its kind (layers together; query, key and value together: without
+// rotation a key's bias has no gradient but rounding), to the same bound as losses.
+void expect_weights(const catalogue::ModelConfig& model, const std::vector<double>& weights,
+                    const std::vector<double>& expected, double relative_bound) {
+    std::map<std::string, double> largest;
+    const auto for_each_weight = [&](auto visit) {
+        std::size_t i = 0;
+        for (const catalogue::Parameter& parameter : catalogue::make_catalogue(model, 1))
+            for (std::int64_t element = 0; element < parameter.elements(); ++element, ++i)
+                visit(parameter, i);
+        ASSERT_EQ(i, expected.size());
+        ASSERT_EQ(i, weights.size());
+    };
+    const auto kind = [](const catalogue::Parameter& parameter) {
+        return parameter.layer < 0 ? parameter.pack : parameter.pack.substr(parameter.pack.find('.', 7));
+    };
+    for_each_weight([&](const catalogue::Parameter& parameter, std::size_t i) {
+        double& most = largest[kind(parameter)];
+        most = std::max(most, std::fabs(expected[i]));
+    });
+    for_each_weight([&](const catalogue::Parameter& parameter, std::size_t i) {
+        ASSERT_TRUE(std::fabs(weights[i] - expected[i]) <= relative_bound * largest[kind(parameter)])
+            << parameter.name << ": " << weights[i] << ", one rank: " << expected[i];
+    });
 }
 
 std::string describe(const train::EngineSetup& setup) {
     return concat(describe_model(setup), ", ", setup.grid.text(), ", ", topology::name(setup.schedule),
                   ", micro-batch ", setup.micro_batch, ", recompute ", static_cast<int>(setup.recompute.mode),
-                  " of ", setup.recompute.layers);
+                  " of ", setup.recompute.layers, setup.recompute.modules.core_attention ? " core" : "",
+                  setup.recompute.modules.norms ? " norms" : "", setup.recompute.modules.mlp ? " mlp" : "",
+                  ", ", setup.chunks, " chunks");
 }
 
 // Planned and taken, in bytes: what the allocator of this rank has handed out is what the engine's plan says,
@@ -97,11 +162,12 @@ testing::AssertionResult took_what_was_planned(const train::Engine& engine, cons
 }
 
 void expect_reference_losses(const train::EngineSetup& setup, double relative_bound) {
-    const std::vector<double> expected = reference(setup);
+    const auto& [expected, expected_weights] = reference(setup);
     const auto backend = backend::make_cpu_backend(1);
     train::Engine engine(setup, comm::ProcessGroups(runtime(), setup.grid, *backend), *backend);
     const std::int64_t allocations = backend->allocations();
-    const std::vector<double> losses = test::train_losses(engine, kSteps);
+    auto [losses, weights] = train_to_the_end(engine);
+    runtime().world().all_reduce(weights, comm::ReduceOp::sum);
     ASSERT_EQ(backend->allocations(), allocations) << describe(setup) << ": a step has allocated";
     ASSERT_TRUE(took_what_was_planned(engine, *backend)) << describe(setup);
     const double bound = relative_bound * *std::ranges::max_element(expected);
@@ -109,6 +175,11 @@ void expect_reference_losses(const train::EngineSetup& setup, double relative_bo
         ASSERT_TRUE(std::fabs(losses[step] - expected[step]) <= bound)
             << describe(setup) << ", step " << step << ": " << losses[step]
             << ", one rank: " << expected[step];
+    if (setup.type == DType::f64) {
+        SCOPED_TRACE(describe(setup));
+        ASSERT_NO_FATAL_FAILURE(expect_weights(setup.model, weights, expected_weights, relative_bound));
+    }
+    ASSERT_NO_THROW(train::check_replicas(engine, *backend, kSteps)) << describe(setup);
     // What the losses rest on: they move, so that equality means something.
     const auto [least, most] = std::ranges::minmax(losses);
     ASSERT_GT(most - least, 0.05) << describe(setup);
@@ -193,6 +264,125 @@ TEST(LayoutMatrix, UnevenStages) {
     setup.model.layers = 5;
     setup.grid.pipeline = runtime().ranks();
     expect_reference_losses(setup, 1e-10);
+}
+
+// Stages of unlike size, ends without a layer, in every schedule, with and without chunks.
+TEST(LayoutMatrix, SplitsOfLayers) {
+    using topology::PipelineSplit;
+    using topology::TakesPlace;
+    const int stages = runtime().ranks();
+    if (stages != 2 && stages != 4)
+        GTEST_SKIP() << "pipelines of 2 and 4 stages";
+    struct Case {
+        std::int64_t layers;
+        int chunks;
+        PipelineSplit split;
+    };
+    std::vector<Case> cases;
+    if (stages == 2)
+        cases = {{5, 1, {.first_stage = 1}},
+                 {5, 1, {.last_stage = 1}},
+                 {5, 1, {.embedding = TakesPlace::yes}},
+                 {4, 1, {.embedding = TakesPlace::yes, .head = TakesPlace::yes}},
+                 {4, 1, {.pieces = {0, 4}}},
+                 {4, 1, {.pieces = {4, 0}}},
+                 {6, 2, {.first_stage = 2}},
+                 {6, 2, {.embedding = TakesPlace::yes, .head = TakesPlace::yes}},
+                 {4, 2, {.pieces = {0, 3, 1, 0}}}};
+    else
+        cases = {{5, 1, {.first_stage = 1, .last_stage = 2}},
+                 {7, 1, {.head = TakesPlace::yes}},
+                 {2, 1, {.embedding = TakesPlace::yes, .head = TakesPlace::yes}},
+                 {5, 1, {.pieces = {0, 1, 4, 0}}},
+                 {6, 2, {.embedding = TakesPlace::yes, .head = TakesPlace::yes}},
+                 {9, 2, {.pieces = {0, 2, 1, 1, 1, 1, 3, 0}}}};
+    int number = 0;
+    for (const Case& one : cases)
+        for (const ScheduleKind kind :
+             {ScheduleKind::one_f_one_b, ScheduleKind::gpipe, ScheduleKind::zb_h1}) {
+            if (one.chunks > 1 && kind != ScheduleKind::one_f_one_b)
+                continue;
+            train::EngineSetup setup = test::tiny_setup();
+            setup.model.layers = one.layers;
+            setup.grid.pipeline = stages;
+            setup.chunks = one.chunks;
+            setup.split = one.split;
+            setup.schedule = one.chunks > 1 ? ScheduleKind::interleaved : kind;
+            if (kind != ScheduleKind::zb_h1)
+                setup.recompute = kRecomputes[static_cast<std::size_t>(++number) % kRecomputes.size()];
+            ASSERT_NO_FATAL_FAILURE(expect_reference_losses(setup, 1e-10));
+        }
+}
+
+// Several tensor ranks hold the same keys and values: with biases and without, sequence cut or not, state
+// sharded or not, each way of bucketing.
+TEST(LayoutMatrix, FewerGroupsThanTensorRanks) {
+    for (topology::Grid grid : grids())
+        for (const std::int64_t groups : {1, 2}) {
+            if (grid.tensor <= groups)
+                continue;
+            grid.key_value_holders = grid.tensor / static_cast<int>(groups);
+            for (const bool other : {false, true}) {
+                train::EngineSetup setup = test::tiny_setup();
+                setup.model.groups = groups;
+                setup.grid = grid;
+                if (other) {
+                    setup.model.positions = catalogue::Positions::rotary;
+                    setup.model.biases = catalogue::Biases::none;
+                    setup.sequence_parallel = model::SequenceParallel::yes;
+                    setup.bucket_elements = 1000;
+                    setup.optimizer.overlap = optimizer::Overlap::reduction;
+                }
+                if (grid.data > 1)
+                    setup.optimizer.sharding = optimizer::Sharding::data_ranks;
+                if (grid.pipeline > 1)
+                    setup.schedule = other ? ScheduleKind::zb_h1 : ScheduleKind::gpipe;
+                ASSERT_NO_FATAL_FAILURE(expect_reference_losses(setup, 1e-10));
+            }
+        }
+}
+
+// --check-replicas sees a key that differs on one of its holders.
+TEST(LayoutMatrix, SharedKeysAreCompared) {
+    if (runtime().ranks() == 1)
+        GTEST_SKIP() << "runs on 2 ranks or more";
+    train::EngineSetup setup = test::tiny_setup();
+    setup.model.groups = 1;
+    setup.grid = {.tensor = 2, .data = runtime().ranks() / 2, .key_value_holders = 2};
+    const auto backend = backend::make_cpu_backend(1);
+    train::Engine engine(setup, comm::ProcessGroups(runtime(), setup.grid, *backend), *backend);
+    test::train_losses(engine, 1);
+    ASSERT_NO_THROW(train::check_replicas(engine, *backend, 1));
+    for (const model::HeldParameter& held : engine.parameters().held())
+        if (held.parameter.name == "layers.1.attention.key.weight" && runtime().rank() == 1)
+            backend->compute().fill(engine.parameters().weight(held), 1);
+    try {
+        train::check_replicas(engine, *backend, 1);
+        ADD_FAILURE() << "not seen";
+    } catch (const Error& error) {
+        EXPECT_NE(std::string(error.what()).find("layers.1.attention.key.weight"), std::string::npos)
+            << error.what();
+    }
+}
+
+// Every set of recomputed modules, with GELU and SwiGLU, both norms, and the sequence cut.
+TEST(LayoutMatrix, RecomputedModules) {
+    for (const topology::Grid& grid : grids())
+        for (const bool llama : {false, true})
+            for (int modules = 1; modules < 8; ++modules) {
+                if (runtime().ranks() == 8 && modules != 3 && modules != 7)
+                    continue;
+                train::EngineSetup setup = test::tiny_setup();
+                setup.grid = grid;
+                setup.recompute.mode = Recompute::Mode::selective;
+                setup.recompute.modules = {(modules & 1) != 0, (modules & 2) != 0, (modules & 4) != 0};
+                if (llama) {
+                    setup.model.activation = catalogue::Activation::swiglu;
+                    setup.model.normalisation = catalogue::Normalisation::rms_norm;
+                    setup.sequence_parallel = model::SequenceParallel::yes;
+                }
+                ASSERT_NO_FATAL_FAILURE(expect_reference_losses(setup, 1e-10));
+            }
 }
 
 // The shapes of today's models: each switch away from GPT-2 alone, and all of them as in Llama.

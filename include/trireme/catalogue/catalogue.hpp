@@ -44,6 +44,10 @@ struct Parameter {
 struct Shard {
     topology::Box box; // of the global tensor, without padding
     Shape local;       // in memory, with padding rows at the end of axis 0
+    // Tensor ranks that hold the same box, neighbours, and which of them this one is. All of them where
+    // nothing is cut; where an axis is shorter than there are ranks (keys and values of few groups), as many
+    // as there are ranks for each index: 2 groups over 4 ranks give boxes [0,1) [0,1) [1,2) [1,2).
+    int holders = 1, holder = 0;
 };
 
 // In model order: embeddings, layers, final norm. The order and the names do not depend on the layout.
@@ -51,6 +55,10 @@ std::vector<Parameter> make_catalogue(const ModelConfig& config, int tensor_size
 // With the layers of these intervals, in ascending order, alone: what a stage of a deep model looks at.
 std::vector<Parameter> make_catalogue(const ModelConfig& config, int tensor_size,
                                       std::span<const topology::Interval> layers);
+
+// Tensor ranks that hold the same key/value group: 1 where there are groups for each rank. Throws Error
+// (usage) if neither divides the other.
+int key_value_holders(const ModelConfig& config, int tensor_size);
 
 Shard shard(const Parameter& parameter, int tensor_size, int tensor_rank);
 
@@ -69,6 +77,14 @@ void initialise(const Parameter& parameter, const Shard& shard, std::uint64_t se
 // included, plus attention scores and values (12 * layers * heads * head_dim * sequence, half of that where
 // the causal half is counted).
 enum class AttentionFlops : std::uint8_t { causal, full };
+struct PartFlops {
+    double attention_scores; // of a layer: products of queries, keys and values
+    double mlp;              // of a layer
+    double layer;            // all of one
+    double embedding;        // additions alone: no product, and not part of flops_per_token()
+    double head;
+};
+PartFlops part_flops_per_token(const ModelConfig& config, AttentionFlops attention);
 double flops_per_token(const ModelConfig& config, AttentionFlops attention);
 
 } // namespace trireme::catalogue

@@ -71,6 +71,7 @@ struct ProcessGroups {
     HostGroup* world = nullptr;              // owned by the runtime
     std::unique_ptr<HostGroup> stage;        // tensor x data ranks of this pipeline stage
     std::unique_ptr<Communicator> tensor;    // on the compute stream
+    std::unique_ptr<Communicator> key_value; // tensor ranks that hold the same key/value group
     std::unique_ptr<Communicator> data;      // on the gradient-reduction stream
     std::unique_ptr<Communicator> pipeline;  // on the pipeline stream
     std::unique_ptr<Communicator> embedding; // first and last stage; defined only on their ranks

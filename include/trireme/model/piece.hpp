@@ -1,7 +1,7 @@
 // A piece of the model: the layers of one chunk of one pipeline stage, with the embedding before the first
-// and the head after the last. It owns the layout of activations: one slot of kept activations for each
-// micro-batch in flight, used round-robin, and more inputs than slots, since receives fill inputs while
-// the slots are still full.
+// and the head after the last; one with embedding or head may have no layer. It owns the layout of
+// activations: one slot of kept activations for each micro-batch in flight, used round-robin, and more inputs
+// than slots, since receives fill inputs while the slots are still full.
 #pragma once
 
 #include <cstdint>

@@ -11,14 +11,23 @@
 
 namespace trireme::model {
 
+// Modules of a layer whose results a backward pass computes again from what came before them.
+struct RecomputedModules {
+    bool core_attention = true; // attention's output and statistics; queries, keys and values are kept
+    bool norms = false;         // outputs and statistics of both norms; the residual stream is kept
+    bool mlp = false;           // what is as wide as the MLP: before and after the activation function
+    bool operator==(const RecomputedModules&) const = default;
+};
+
 // Which activations are computed again in the backward pass instead of kept.
-// none: all kept. selective: the attention core (its output and statistics). uniform: the layers of a chunk
+// none: all kept. selective: what `modules` says, in every layer. uniform: the layers of a chunk
 // in groups of `layers`, only each group's input kept. block: the first `layers` layers of each chunk, each
 // on its own; the rest kept.
 struct Recompute {
     enum class Mode : std::uint8_t { none, selective, uniform, block };
     Mode mode = Mode::none;
     std::int64_t layers = 0;
+    RecomputedModules modules = {}; // of Mode::selective
 };
 
 // Whether tensor ranks hold activations outside their cut regions whole, or a part of the sequence each

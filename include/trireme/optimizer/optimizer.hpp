@@ -109,7 +109,9 @@ class Optimizer : public model::StepHooks {
     std::span<const std::size_t> buckets_of(const model::Part& part) const;
     void start_reduction(std::size_t bucket);
     bool counted(const model::Bucket& bucket) const;
+    Tensor gradients(std::size_t bucket, const topology::Interval& run) const;
     Tensor owned_gradients(std::size_t bucket) const;
+    std::vector<topology::Interval> shared_runs(std::size_t bucket) const;
     Tensor owned_weights(std::size_t bucket) const;
     double squared_norm();
     void update_bucket(std::size_t bucket, const Rates& rates);

@@ -12,6 +12,7 @@
 #include "trireme/options/parse.hpp"
 #include "trireme/options/values.hpp"
 #include "trireme/topology/batch_schedule.hpp"
+#include "trireme/topology/placement.hpp"
 
 namespace trireme::options {
 
@@ -22,7 +23,10 @@ enum class Normalization { layer_norm, rms_norm };
 enum class MlpActivation { gelu, swiglu };
 enum class LinearBiases { all, query_key_value, none };
 enum class OutputWeights { tied, untied };
+// Who says how many layers a stage has: the split of the options, or the costs of layers and ends.
+enum class LayerSplit { as_said, balanced };
 enum class Recompute { none, selective, full_uniform, full_block };
+enum class RecomputeModule { core_attention, norms, mlp };
 enum class LrDecayStyle { constant, linear, cosine, inverse_square_root, wsd };
 enum class WsdDecayStyle { exponential, linear, cosine, minus_sqrt };
 enum class WeightDecayStyle { constant, linear, cosine };
@@ -54,6 +58,8 @@ struct Resolved {
         std::int64_t data_parallel = 1;
         PipelineSchedule schedule = PipelineSchedule::one_forward_one_backward;
         std::int64_t model_chunks = 1; // of each stage; more than one: interleaved 1F1B
+        LayerSplit layer_split = LayerSplit::as_said;
+        topology::PipelineSplit split; // even if layers are balanced
         bool sequence_parallel = false;
         bool distributed_optimizer = false; // ZeRO-1
         bool overlap_grad_reduce = false;
@@ -87,7 +93,8 @@ struct Resolved {
     } model;
 
     Recompute recompute = Recompute::none;
-    std::int64_t recompute_num_layers = 0; // uniform: layers a chunk; block: layers a stage; else 0
+    std::vector<RecomputeModule> recompute_modules; // of selective
+    std::int64_t recompute_num_layers = 0;          // uniform: layers a chunk; block: layers a stage; else 0
 
     struct Batch {
         std::int64_t micro_batch_size = 0;

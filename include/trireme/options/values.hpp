@@ -19,6 +19,12 @@ struct Values {
     std::int64_t pipeline_model_parallel_size = 0;
     std::string pipeline_schedule;
     std::optional<std::int64_t> num_layers_per_virtual_pipeline_stage;
+    std::optional<std::int64_t> num_virtual_stages_per_pipeline_rank;
+    std::optional<std::int64_t> decoder_first_pipeline_num_layers;
+    std::optional<std::int64_t> decoder_last_pipeline_num_layers;
+    bool account_for_embedding_in_pipeline_split = false;
+    bool account_for_loss_in_pipeline_split = false;
+    std::optional<std::string> pipeline_model_parallel_layout;
     bool sequence_parallel = false;
     bool use_distributed_optimizer = false;
     bool overlap_grad_reduce = false;
@@ -60,6 +66,7 @@ struct Values {
     std::optional<std::string> recompute_granularity;
     std::optional<std::string> recompute_method;
     std::optional<std::int64_t> recompute_num_layers;
+    std::vector<std::string> recompute_modules;
 
     // Batch
     std::optional<std::int64_t> micro_batch_size;

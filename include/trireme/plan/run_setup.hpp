@@ -10,6 +10,7 @@
 #include "trireme/model/stage_setup.hpp"
 #include "trireme/optimizer/optimizer.hpp"
 #include "trireme/topology/grid.hpp"
+#include "trireme/topology/placement.hpp"
 #include "trireme/topology/schedule.hpp"
 
 namespace trireme::plan {
@@ -20,6 +21,7 @@ struct RunSetup {
     catalogue::ModelConfig model;
     topology::Grid grid;
     int chunks = 1;
+    topology::PipelineSplit split; // of layers over stages and chunks
     topology::ScheduleKind schedule = topology::ScheduleKind::one_f_one_b;
     DType type = DType::f32; // of weights and activations
     std::int64_t micro_batch = 1;

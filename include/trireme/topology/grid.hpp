@@ -27,6 +27,9 @@ struct Grid {
     int tensor = 1; // sizes
     int data = 1;
     int pipeline = 1;
+    // Neighbouring tensor ranks that hold the same key/value group; more than 1 where a model has fewer
+    // groups than there are tensor ranks. A divisor of `tensor`.
+    int key_value_holders = 1;
 
     int ranks() const { return tensor * data * pipeline; }
     Coordinates coordinates(int rank) const;
@@ -35,6 +38,8 @@ struct Grid {
     // World ranks of the groups that contain `rank`, ascending.
     std::vector<int> tensor_group(int rank) const;
     std::vector<int> data_group(int rank) const;
+    // Of the tensor group, those that hold the key/value groups of `rank`.
+    std::vector<int> key_value_group(int rank) const;
     std::vector<int> pipeline_group(int rank) const;
     // All ranks of one pipeline stage (tensor x data): they write one checkpoint file together.
     std::vector<int> stage_group(int rank) const;

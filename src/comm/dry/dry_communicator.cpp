@@ -49,6 +49,7 @@ ProcessGroups make_dry_groups(const topology::Grid& grid, const topology::Coordi
         return make_dry_communicator(name, members, here, observer);
     };
     groups.tensor = make("tensor group", grid.tensor_group(rank));
+    groups.key_value = make("key/value group", grid.key_value_group(rank));
     groups.data = make("data group", grid.data_group(rank));
     groups.pipeline = make("pipeline group", grid.pipeline_group(rank));
     if (at.pipeline == 0 || at.pipeline == grid.pipeline - 1)

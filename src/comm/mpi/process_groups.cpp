@@ -53,6 +53,7 @@ ProcessGroups::ProcessGroups(Runtime& runtime, const topology::Grid& layout, bac
         return make_group(name, members, rank, all, backend, role, progress, belongs);
     };
     tensor = make("tensor group", grid.tensor_group(rank), StreamRole::compute);
+    key_value = make("key/value group", grid.key_value_group(rank), StreamRole::compute);
     data = make("data group", grid.data_group(rank), StreamRole::gradient_reduction);
     pipeline = make("pipeline group", grid.pipeline_group(rank), StreamRole::pipeline);
 
@@ -68,6 +69,7 @@ ProcessGroups ProcessGroups::alone(HostGroup& world) {
     groups.world = &world;
     groups.stage = make_self_host_group();
     groups.tensor = make_self_communicator("tensor group");
+    groups.key_value = make_self_communicator("key/value group");
     groups.data = make_self_communicator("data group");
     groups.pipeline = make_self_communicator("pipeline group");
     groups.embedding = make_self_communicator("embedding group");
@@ -87,7 +89,7 @@ std::int64_t ProcessGroups::scratch_bytes(const topology::Grid& layout, const to
                                           backend::Device device) {
     const bool at_an_end = where.pipeline == 0 || where.pipeline == layout.pipeline - 1;
     std::int64_t bytes = 0;
-    for (const int size : {layout.tensor, layout.data, layout.pipeline,
+    for (const int size : {layout.tensor, layout.key_value_holders, layout.data, layout.pipeline,
                            at_an_end && layout.pipeline > 1 ? 2 : 1, layout.tensor * layout.pipeline})
         bytes += device == backend::Device::cpu ? MpiCommunicator::scratch_bytes(size)
                  : size > 1                     ? kProbeBytes

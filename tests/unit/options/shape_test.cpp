@@ -135,16 +135,21 @@ TEST(OptionShapes, QueryGroups) {
               "a multiple of it\n"
               "  --num-attention-heads 12 (command line), --num-query-groups 8 (command line)\n"
               "  try: --num-query-groups 4\n");
+    // Fewer groups than tensor ranks: several ranks hold the same.
     EXPECT_EQ(
         message_of(shape("--group-query-attention --num-query-groups 2 --tensor-model-parallel-size 4"), 4),
-        "trireme: error: fewer query groups than TP ranks are not in this version of trireme: 2 for TP 4\n"
-        "  --num-query-groups 2 (command line), --tensor-model-parallel-size 4 (command line)\n"
-        "  try: --tensor-model-parallel-size 2, or --num-query-groups 4\n");
+        "no error");
+    EXPECT_EQ(message_of(shape("--num-attention-heads 12 --group-query-attention --num-query-groups 4 "
+                               "--tensor-model-parallel-size 6 --ffn-hidden-size 48"),
+                         6),
+              "trireme: error: 4 query groups cannot be shared by TP 6: one must be a multiple of the other\n"
+              "  --num-query-groups 4 (command line), --tensor-model-parallel-size 6 (command line)\n"
+              "  try: --tensor-model-parallel-size 2, or --num-query-groups 2 or 6\n");
     EXPECT_EQ(message_of(shape("--num-attention-heads 12 --group-query-attention --num-query-groups 6 "
                                "--tensor-model-parallel-size 4"),
                          4),
-              "trireme: error: 6 query groups cannot be shared by TP 4: the number of groups must be a "
-              "multiple of it\n"
+              "trireme: error: 6 query groups cannot be shared by TP 4: one must be a multiple of the "
+              "other\n"
               "  --num-query-groups 6 (command line), --tensor-model-parallel-size 4 (command line)\n"
               "  try: --num-query-groups 4 or 8\n");
 }

@@ -37,6 +37,18 @@ TEST(Grid, EmbeddingGroupIsFirstAndLastStage) {
     EXPECT_EQ(one_stage.embedding_group(3), Ranks{3});
 }
 
+// 2 key/value groups over 4 tensor ranks: neighbours hold the same.
+TEST(Grid, KeyValueGroup) {
+    const Grid grid{.tensor = 4, .data = 2, .pipeline = 2, .key_value_holders = 2};
+    EXPECT_EQ(grid.key_value_group(0), (Ranks{0, 1}));
+    EXPECT_EQ(grid.key_value_group(7), (Ranks{6, 7}));
+    EXPECT_EQ(grid.key_value_group(14), (Ranks{14, 15}));
+    const Grid one{.tensor = 4, .data = 2, .pipeline = 2};
+    EXPECT_EQ(one.key_value_group(7), Ranks{7});
+    const Grid all{.tensor = 4, .data = 2, .pipeline = 2, .key_value_holders = 4};
+    EXPECT_EQ(all.key_value_group(7), all.tensor_group(7));
+}
+
 // A group is what is left when the coordinates that it does not span are held: filtered from all ranks.
 TEST(Grid, GroupsAreWhatTheCoordinatesSay) {
     for (const int tensor : {1, 2, 3})
