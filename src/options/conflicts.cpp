@@ -46,6 +46,7 @@ const std::vector<Conflict>& conflicts() {
         {"--bf16 --fp16"},
         {"--bf16 --params-dtype fp32"},
         {"--fp16 --params-dtype bf16"},
+        {"--no-deterministic --device cpu"},
         // recompute
         {"--recompute-activations --recompute-granularity full"},
         {"--recompute-granularity full"},
