@@ -55,7 +55,7 @@ def our_steps(programs, folder):
     """(loss, learning rate) of each step."""
     run(programs / 'trireme', 'checkpoint', 'import-hf', folder / 'hf', '--save', folder / 'start')
     run(programs / 'trireme', 'pretrain', '--num-layers', 12, '--hidden-size', 768, '--num-attention-heads', 12, '--seq-length',
-        LENGTH, '--max-position-embeddings', LENGTH, '--vocab-size', VOCABULARY, '--hidden-dropout', 0, '--attention-dropout', 0,
+        LENGTH, '--max-position-embeddings', LENGTH, '--vocab-size', VOCABULARY - 1, '--hidden-dropout', 0, '--attention-dropout', 0,
         '--bf16', '--device', 'cuda', '--tokenizer-type', 'NullTokenizer', '--data-path', folder / 'text', '--split', '1,0,0',
         '--micro-batch-size', BATCH, '--global-batch-size', BATCH, '--train-iters', STEPS, '--lr', RATE, '--lr-decay-style',
         'constant', '--lr-warmup-iters', 10, '--weight-decay', DECAY, '--clip-grad', CLIP, '--adam-beta1', BETAS[0],
