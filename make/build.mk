@@ -70,6 +70,8 @@ $(BUILD)/obj/%.o: %.cu $(BUILD)/flags.cuda
 
 # Half a million lines of templates that only build graphs at start: optimising them costs minutes and gains nothing.
 $(BUILD)/obj/src/backend/cuda/attention_cudnn.o: override CXXFLAGS := -O1
+# Whether kernels with Hopper's own instructions are in the build.
+$(BUILD)/obj/src/backend/cuda/attention.o: COMPILE += $(if $(filter 90a,$(FOUND_CUDA_ARCH)),-DTRIREME_HOPPER)
 $(call objects,$(filter %.cpp,$(GPU_SOURCES)) $(GPU_CHOICES)): COMPILE += $(CUDA_FLAGS)
 $(call objects,$(filter %.cpp,$(GPU_SOURCES)) $(GPU_CHOICES)): $(BUILD)/flags.cuda
 

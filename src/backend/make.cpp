@@ -19,7 +19,7 @@ std::unique_ptr<Backend> make_backend(const BackendSetup& setup) {
     if (setup.device == Device::cpu)
         return make_cpu_backend(setup.threads);
 #ifdef TRIREME_CUDA
-    return make_cuda_backend(setup.local_rank);
+    return make_cuda_backend(setup.local_rank, setup.sums);
 #else
     throw Error(ErrorCategory::usage, "this build of trireme has no CUDA",
                 {"try: --device cpu, or a build with CUDA=1"});

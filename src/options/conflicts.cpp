@@ -96,6 +96,7 @@ const std::vector<Conflict>& conflicts() {
         {"--fp16 --params-dtype bf16"},
         // device
         {"--log-gpu --device cpu"},
+        {"--no-deterministic --device cpu"},
         // recompute
         {"--recompute-activations --recompute-granularity full"},
         {"--recompute-granularity full"},

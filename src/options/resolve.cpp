@@ -191,6 +191,7 @@ Resolved::Model model_of(const Values& v) {
 
 Resolved::Machine machine_of(const Values& v) {
     return {.device = choose(*v.device, kDevices),
+            .deterministic = !v.no_deterministic,
             .threads_per_rank = v.threads_per_rank,
             .distributed_timeout = std::chrono::milliseconds(
                 std::max<std::int64_t>(1, std::llround(v.distributed_timeout_minutes * 60'000)))};

@@ -91,6 +91,9 @@ void check_machine(Checker& check) {
                        "--device cpu, or a build with CUDA=1");
     if (v.log_gpu && v.device == "cpu")
         check.complain("CPU ranks have no GPU to watch", {"log-gpu", "device"}, "leave out --log-gpu");
+    if (v.no_deterministic && v.device == "cpu")
+        check.complain("on CPUs sums always run in a fixed order", {"no-deterministic", "device"},
+                       "leave --no-deterministic out");
     if (v.threads_per_rank == 0 && check.sound({"threads-per-rank"}))
         check.derive("threads-per-rank", v.threads_per_rank,
                      std::max<std::int64_t>(1, check.env.cores_on_node / check.env.ranks_on_node));

@@ -158,6 +158,11 @@ std::vector<Row> machine_rows() {
          .field = &Values::device,
          .choices = {"cpu", "cuda"},
          .help = "cuda if the build has it, else cpu, if not given"},
+        {.name = "no-deterministic",
+         .field = &Values::no_deterministic,
+         .help = "cuda: cuDNN's attention gradient adds in any order, a little faster; the bits of two runs "
+                 "then differ",
+         .commands = kOnlyPretrain},
         {.name = "threads-per-rank",
          .placeholder = "N",
          .field = &Values::threads_per_rank,

@@ -145,6 +145,7 @@ std::unique_ptr<backend::Backend> make_backend(const options::Resolved& options,
         options.machine.device == options::Device::cuda ? backend::Device::cuda : backend::Device::cpu;
     setup.threads = static_cast<int>(options.machine.threads_per_rank);
     setup.local_rank = runtime.local_rank();
+    setup.sums = options.machine.deterministic ? backend::SumOrder::fixed : backend::SumOrder::free;
     return backend::make_backend(setup);
 }
 

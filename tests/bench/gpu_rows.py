@@ -37,8 +37,13 @@ def shape(layers, hidden, heads, sequence):
             '--max-position-embeddings', sequence, '--vocab-size', 50257, '--hidden-dropout', 0, '--attention-dropout', 0]
 
 
-def qwen(config, sequence, vocabulary):
-    return ['--config', f'job_templates/configs/{config}.cfg', '--seq-length', sequence, '--vocab-size', vocabulary]
+def qwen(layers, hidden, ffn, heads, groups, sequence, vocabulary, extra=()):
+    """The shapes of Qwen 2.5; job_templates/configs/ has them too, with settings of a long run that a row must not have."""
+    return ['--num-layers', layers, '--hidden-size', hidden, '--ffn-hidden-size', ffn, '--num-attention-heads', heads,
+            '--group-query-attention', '--num-query-groups', groups, '--seq-length', sequence, '--max-position-embeddings',
+            sequence, '--position-embedding-type', 'rope', '--rotary-base', 1000000, '--normalization', 'RMSNorm',
+            '--norm-epsilon', 1e-6, '--swiglu', '--disable-bias-linear', '--add-qkv-bias', '--vocab-size', vocabulary,
+            '--hidden-dropout', 0, '--attention-dropout', 0, *extra]
 
 
 def ours(model, sequence, micro_batches, accumulated=1, ranks=1, data=1, extra=()):
@@ -63,8 +68,11 @@ def torch(layers, hidden, heads, sequence, micro_batches, accumulated=1, ranks=1
 
 
 GPT_124M, GPT_1_3B, GPT_1_56B, GPT_7B = (12, 768, 12, 1024), (24, 2048, 16, 2048), (48, 1600, 25, 1024), (32, 4096, 32, 2048)
+QWEN_1_5B = qwen(28, 1536, 8960, 12, 2, 1024, 151936)
+QWEN_7B = qwen(28, 3584, 18944, 28, 4, 2048, 152064, ['--untie-embeddings-and-output-weights'])
 DROPOUT = ['--hidden-dropout', 0.1, '--attention-dropout', 0.1]
-ZERO_1 = ['--use-distributed-optimizer']
+ANY_ORDER = ['--no-deterministic']  # printed beside the default, which counts
+ZERO_1 = ['--use-distributed-optimizer', '--overlap-grad-reduce', '--overlap-param-gather']
 FULL = ['--recompute-granularity', 'full', '--recompute-method', 'uniform', '--recompute-num-layers', 1]
 SELECTIVE = ['--recompute-granularity', 'selective']
 TP_2 = ['--tensor-model-parallel-size', 2, '--sequence-parallel']
@@ -81,13 +89,15 @@ def one(shape_of):
 
 def against_torch(name, what, of, micro, accumulated, floor, goal, table, table_of):
     return Row(name, what, 1,
-               {'ours': ours(one(of), of[3], micro[0], accumulated), 'PyTorch': torch(*of, micro[1], accumulated)},
+               {'ours': ours(one(of), of[3], micro[0], accumulated), 'PyTorch': torch(*of, micro[1], accumulated),
+                'any order': ours(one(of), of[3], micro[0][:1], accumulated, extra=ANY_ORDER)},
                [('ours', 'PyTorch', 1, floor, goal)], table, table_of)
 
 
 def llmq(name, what, gpus, model, sequence, micro, accumulated, table, extra=()):
     return Row(name, what, gpus,
-               {'ours': ours(model, sequence, micro, accumulated, gpus, gpus, extra)}, [], table, 'LLM.Q',
+               {'ours': ours(model, sequence, micro, accumulated, gpus, gpus, extra),
+                'any order': ours(model, sequence, micro[:1], accumulated, gpus, gpus, [*extra, *ANY_ORDER])}, [], table, 'LLM.Q',
                scaled_by='7B', floor_of_table=(0.98, 1.05))
 
 
@@ -100,11 +110,10 @@ ROWS = [
                   48_200, 'llm.c'),
     against_torch('7B', '32 layers, hidden 4096, 32 heads, sequence 2048, 4 accumulated', GPT_7B, ([2], [2]), 4, 1.05, 1.15,
                   13_060, 'PyTorch'),
-    llmq('Qwen2.5-1.5B', 'sequence 1024', 1, qwen('qwen2.5-1.5b', 1024, 151936), 1024, [32, 16], 1, 61_000),
-    llmq('Qwen2.5-7B', 'sequence 2048, micro-batch 1 and half of the layers recomputed (fp32 gradients leave no room)', 1,
-         qwen('qwen2.5-7b', 2048, 152064), 2048, [1], 32, 13_480,
-         ['--recompute-granularity', 'full', '--recompute-method', 'block', '--recompute-num-layers', 14]),
-    llmq('Qwen2.5-7B-2', 'on two GPUs, ZeRO-1', 2, qwen('qwen2.5-7b', 2048, 152064), 2048, [4, 2], 4, 27_500, ZERO_1),
+    llmq('Qwen2.5-1.5B', 'sequence 1024', 1, QWEN_1_5B, 1024, [32, 16], 1, 61_000),
+    llmq('Qwen2.5-7B', 'sequence 2048, micro-batch 1, 32 accumulated (fp32 gradients leave no room for more)', 1,
+         QWEN_7B, 2048, [1], 32, 13_480),
+    llmq('Qwen2.5-7B-2', 'on two GPUs, ZeRO-1', 2, QWEN_7B, 2048, [4, 2], 4, 27_500, ZERO_1),
     Row('1.56B-2', 'on two GPUs, data parallel, ZeRO-1', 2,
         {'ours': ours(one(GPT_1_56B), 1024, [16], 1, 2, 2, ZERO_1),
          'DDP': torch(*GPT_1_56B, [16], 1, 2, 'ddp')},

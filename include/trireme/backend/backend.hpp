@@ -83,11 +83,16 @@ class Backend : public memory::Allocator {
 // threads: for this rank's loops and matrix products; at least 1.
 std::unique_ptr<Backend> make_cpu_backend(int threads);
 
+// Whether the bits of a run come again in the next one. cuda: free lets cuDNN's attention gradient add by
+// atomics; all other sums stay fixed.
+enum class SumOrder : std::uint8_t { fixed, free };
+
 // What a run asks for.
 struct BackendSetup {
     Device device = Device::cpu;
     int threads = 1;    // cpu: as for make_cpu_backend
     int local_rank = 0; // cuda: among the ranks of this node; it chooses the GPU
+    SumOrder sums = SumOrder::fixed;
 };
 
 bool has_cuda(); // whether this build can make the CUDA backend

@@ -187,6 +187,7 @@ struct Resolved {
 
     struct Machine {
         Device device = Device::cpu;
+        bool deterministic = true; // cuda: the same bits from run to run
         std::int64_t threads_per_rank = 1;
         std::chrono::milliseconds distributed_timeout{};
     } machine;

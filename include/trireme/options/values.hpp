@@ -169,6 +169,7 @@ struct Values {
 
     // Machine
     std::optional<std::string> device;
+    bool no_deterministic = false;
     std::int64_t threads_per_rank = 0;
     double distributed_timeout_minutes = 0;
 

@@ -72,7 +72,7 @@ struct Graph {
 };
 
 // usable stays false if cuDNN has no engine for it.
-void build(const Shapes& s, cudnnHandle_t handle, Graph& made) {
+void build(const Shapes& s, SumOrder sums, cudnnHandle_t handle, Graph& made) {
     fe::graph::Graph& graph = made.graph;
     graph.set_io_data_type(fe::DataType_t::BFLOAT16)
         .set_intermediate_data_type(fe::DataType_t::FLOAT)
@@ -114,7 +114,7 @@ void build(const Shapes& s, cudnnHandle_t handle, Graph& made) {
         auto options = fe::graph::SDPA_backward_attributes()
                            .set_name("attention gradient")
                            .set_attn_scale(static_cast<float>(s.scale))
-                           .set_deterministic_algorithm(true);
+                           .set_deterministic_algorithm(sums == SumOrder::fixed);
         options.set_causal_mask(s.causal == Causal::yes);
         const auto [grad_query, grad_key, grad_value] =
             graph.sdpa_backward(query, key, value, out, grad_out, statistics, options);
@@ -136,9 +136,10 @@ std::byte* offset(const Tensor& tensor, std::int64_t elements) {
 
 struct CudnnAttention::Impl {
     cudnnHandle_t handle = nullptr;
+    SumOrder sums;
     std::map<Shapes, Graph> graphs;
 
-    explicit Impl(cudaStream_t stream) {
+    Impl(cudaStream_t stream, SumOrder order) : sums(order) {
         check(cudnnCreate(&handle), "start of cuDNN");
         check(cudnnSetStream(handle, stream), "stream of cuDNN");
     }
@@ -149,7 +150,7 @@ struct CudnnAttention::Impl {
     Graph& graph(const Shapes& shapes) {
         const auto [at, is_new] = graphs.try_emplace(shapes);
         if (is_new)
-            build(shapes, handle, at->second);
+            build(shapes, sums, handle, at->second);
         return at->second;
     }
     void run(Graph& graph, std::unordered_map<std::int64_t, void*>& tensors, DeviceScratch& workspace,
@@ -158,7 +159,7 @@ struct CudnnAttention::Impl {
     }
 };
 
-CudnnAttention::CudnnAttention(cudaStream_t stream) : stream_(stream) {}
+CudnnAttention::CudnnAttention(cudaStream_t stream, SumOrder sums) : stream_(stream), sums_(sums) {}
 CudnnAttention::~CudnnAttention() = default;
 
 bool CudnnAttention::supports(const Tensor& qkv, const Attention& attention,
@@ -170,7 +171,7 @@ bool CudnnAttention::supports(const Tensor& qkv, const Attention& attention,
         !std::ranges::all_of(others, aligned))
         return false;
     if (!impl_)
-        impl_ = std::make_unique<Impl>(stream_);
+        impl_ = std::make_unique<Impl>(stream_, sums_);
     // Both passes or none: a forward pass whose backward falls to another kernel would still be right, but
     // its statistics should come from one place.
     return impl_->graph(shapes_of(qkv, attention, Pass::forward)).usable &&
@@ -211,7 +212,7 @@ void CudnnAttention::input_gradient(const Tensor& grad_out, const Tensor& qkv, c
 #else
 
 struct CudnnAttention::Impl {};
-CudnnAttention::CudnnAttention(cudaStream_t stream) : stream_(stream) {}
+CudnnAttention::CudnnAttention(cudaStream_t stream, SumOrder sums) : stream_(stream), sums_(sums) {}
 CudnnAttention::~CudnnAttention() = default;
 bool CudnnAttention::supports(const Tensor&, const Attention&, std::initializer_list<Tensor>) {
     return false;

@@ -1,4 +1,5 @@
-// Fused attention by cuDNN for bf16 without dropout or documents: forward, and the deterministic backward.
+// Fused attention by cuDNN for bf16 without dropout or documents: forward, and the backward pass, deterministic
+// unless sums may run in any order.
 // Graphs are built at the first call of each shape and remembered. Without cudnn-frontend at build time
 // `supports` is always false.
 #pragma once
@@ -9,13 +10,13 @@
 #include <memory>
 
 #include "backend/cuda/scratch.hpp"
-#include "trireme/backend/ops.hpp"
+#include "trireme/backend/backend.hpp"
 
 namespace trireme::backend {
 
 class CudnnAttention {
   public:
-    explicit CudnnAttention(cudaStream_t stream);
+    CudnnAttention(cudaStream_t stream, SumOrder sums);
     ~CudnnAttention();
     CudnnAttention(const CudnnAttention&) = delete;
     CudnnAttention& operator=(const CudnnAttention&) = delete;
@@ -31,6 +32,7 @@ class CudnnAttention {
   private:
     struct Impl;
     cudaStream_t stream_;
+    SumOrder sums_;
     std::unique_ptr<Impl> impl_; // made at the first call
 };
 

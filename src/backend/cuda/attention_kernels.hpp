@@ -28,6 +28,16 @@ void matrix_attention_input_gradient(cudaStream_t stream, const Tensor& grad_out
                                      const Tensor& out, const Tensor& logsumexp, const Attention& attention,
                                      const Tensor& grad_qkv, DeviceScratch& scratch);
 
+// The same by Hopper's own instructions; hopper_attention_supports() is false on other GPUs, and in a build
+// that leaves them out.
+bool hopper_attention_supports(const Tensor& qkv, const Attention& attention,
+                               std::initializer_list<Tensor> others);
+void hopper_attention_forward(cudaStream_t stream, const Tensor& qkv, const Attention& attention,
+                              const Tensor& out, const Tensor& logsumexp, DeviceScratch& scratch);
+void hopper_attention_input_gradient(cudaStream_t stream, const Tensor& grad_out, const Tensor& qkv,
+                                     const Tensor& out, const Tensor& logsumexp, const Attention& attention,
+                                     const Tensor& grad_qkv, DeviceScratch& scratch);
+
 // delta [B, H, T] in `scratch`: the sum over d of grad_out * out.
 float* attention_delta(cudaStream_t stream, const Tensor& grad_out, const Tensor& out, const Tensor& qkv,
                        const Attention& attention, DeviceScratch& scratch);

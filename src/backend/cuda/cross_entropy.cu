@@ -1,5 +1,6 @@
 // Cross-entropy over a vocabulary of which this rank holds some rows, in the steps that ops.hpp fixes. A
 // block takes a token; the logits are read once by each step and overwritten by their gradient.
+#include <algorithm>
 #include <limits>
 
 #include "backend/cuda/kernels.cuh"
@@ -90,26 +91,32 @@ __global__ void gradient_kernel(T* logits, std::int64_t width, std::int64_t vali
     });
 }
 
-// All at once: the row waits in shared memory between its three passes, so the logits cross the memory bus
-// once in each direction. The gradient is the one of gradient_kernel, bit for bit.
-constexpr int kRowThreads = 512, kRowWarps = kRowThreads / kWarp;
-template <class T, int N>
-__global__ void __launch_bounds__(kRowThreads, 2)
-    whole_kernel(T* logits, std::int64_t n, int width, int valid, const std::int32_t* targets,
-                 const float* mask, float factor, float* maximum, float* sums) {
+// All at once: the first `held_columns` (a multiple of N) of the row wait in shared memory between its passes,
+// so the logits cross the memory bus once in each direction; what does not fit there is read again, from the
+// second cache while few rows are at work: one a multiprocessor, by a block of 1024 threads. The gradient is
+// the one of gradient_kernel, bit for bit.
+template <class T, int N, int kRowThreads>
+__global__ void __launch_bounds__(kRowThreads, 1024 / kRowThreads)
+    whole_kernel(T* logits, std::int64_t n, int width, int valid, int held_columns,
+                 const std::int32_t* targets, const float* mask, float factor, float* maximum, float* sums) {
+    constexpr int kRowWarps = kRowThreads / kWarp;
     extern __shared__ __align__(16) unsigned char shared[];
     T* const held = reinterpret_cast<T*>(shared);
     const std::int64_t r = blockIdx.x;
     T* const row = logits + r * width;
     const int first = static_cast<int>(threadIdx.x) * N;
     constexpr int kStep = kRowThreads * N;
+    const int target = targets[r];
+    const bool known = target >= 0 && target < valid;
+    const float at_target = known ? widen(row[target]) : 0; // before it is overwritten
     // A running maximum and the sum relative to it: exponentials are computed while later packs arrive.
     constexpr float kLowest = -std::numeric_limits<float>::infinity();
     float most = kLowest, sum = 0;
 #pragma unroll 4
     for (int c = first; c < width; c += kStep) {
         const auto pack = *reinterpret_cast<const Pack<T, N>*>(row + c);
-        *reinterpret_cast<Pack<T, N>*>(held + c) = pack;
+        if (c < held_columns)
+            *reinterpret_cast<Pack<T, N>*>(held + c) = pack;
         float v[N], highest = most;
 #pragma unroll
         for (int j = 0; j < N; ++j) {
@@ -128,13 +135,15 @@ __global__ void __launch_bounds__(kRowThreads, 2)
     const float own = most;
     most = over_group<kRowWarps>(most, Maximum{});
     sum = over_group<kRowWarps>(own == kLowest ? 0 : sum * exponential_above<T>(own, most), Sum{});
-    const int target = targets[r];
-    const bool known = target >= 0 && target < valid;
     const float of_row = mask == nullptr ? factor : factor * mask[r];
     const float scale = of_row / sum;
+#pragma unroll 4
     for (int c = first; c < width; c += kStep) {
         float v[N];
-        load(held + c, v);
+        if (c < held_columns)
+            load(held + c, v);
+        else
+            load(row + c, v);
 #pragma unroll
         for (int j = 0; j < N; ++j)
             v[j] = c + N <= valid || c + j < valid ? exponential_above<T>(v[j], most) * scale : 0;
@@ -142,11 +151,11 @@ __global__ void __launch_bounds__(kRowThreads, 2)
     }
     if (known &&
         target / N % kRowThreads == static_cast<int>(threadIdx.x)) // the thread that has just stored it
-        row[target] = narrow<T>(exponential_above<T>(widen(held[target]), most) * scale - of_row);
+        row[target] = narrow<T>(exponential_above<T>(at_target, most) * scale - of_row);
     if (threadIdx.x == 0) {
         maximum[r] = most;
         sums[r] = sum;
-        sums[n + r] = known ? widen(held[target]) - most : 0;
+        sums[n + r] = known ? at_target - most : 0;
     }
 }
 
@@ -213,19 +222,18 @@ void CudaOperations::do_cross_entropy(Tensor logits, std::int64_t valid_columns,
                                       Tensor loss) {
     constexpr std::int64_t kMostShared = std::int64_t{160}
                                          << 10; // of every GPU from compute capability 8.0 on
-    const std::int64_t row_bytes = columns(logits) * size_bytes(logits.type());
-    if (row_bytes > kMostShared)
-        return Operations::do_cross_entropy(logits, valid_columns, targets, mask, factor, maximum, sums,
-                                            loss);
+    const std::int64_t held_bytes = std::min(columns(logits) * size_bytes(logits.type()), kMostShared);
+    const bool whole_row = held_bytes < kMostShared;
     for_rows("cross_entropy", logits, [&](auto zero, auto n) {
         using T = decltype(zero);
-        auto* const kernel = whole_kernel<T, n>;
+        auto* const kernel = whole_row ? whole_kernel<T, n, 512> : whole_kernel<T, n, 1024>;
         check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                   static_cast<int>(row_bytes)),
+                                   static_cast<int>(held_bytes)),
               "shared memory of cross_entropy");
-        kernel<<<one_each(logits), kRowThreads, static_cast<std::size_t>(row_bytes), stream_>>>(
+        kernel<<<one_each(logits), whole_row ? 512 : 1024, static_cast<std::size_t>(held_bytes), stream_>>>(
             writable<T>(logits), rows(logits), static_cast<int>(columns(logits)),
-            static_cast<int>(valid_columns), data<std::int32_t>(targets), data<float>(mask),
+            static_cast<int>(valid_columns), static_cast<int>(held_bytes / size_bytes(logits.type())),
+            data<std::int32_t>(targets), data<float>(mask),
             static_cast<float>(factor), writable<float>(maximum), writable<float>(sums));
     });
     do_cross_entropy_loss(sums, mask, loss);

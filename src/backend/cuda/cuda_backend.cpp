@@ -22,7 +22,7 @@ void require_equal_bytes(const Tensor& from, const Tensor& to) {
 
 } // namespace
 
-CudaBackend::CudaBackend(int device) : device_(device) {
+CudaBackend::CudaBackend(int device, SumOrder sums) : device_(device) {
     check(cudaSetDevice(device_), concat("choice of GPU ", device_).c_str());
     for (cudaStream_t& stream : streams_)
         check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "stream");
@@ -30,7 +30,7 @@ CudaBackend::CudaBackend(int device) : device_(device) {
     for (cudaEvent_t& event : events_)
         check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "event");
     for (std::size_t role = 0; role < operations_.size(); ++role)
-        operations_[role] = std::make_unique<CudaOperations>(streams_[role], *this);
+        operations_[role] = std::make_unique<CudaOperations>(streams_[role], *this, sums);
     staging_ = std::make_unique<Staging>();
 }
 
@@ -175,7 +175,7 @@ void CudaBackend::use_tuned(std::string_view choices) {
     operations_[static_cast<std::size_t>(StreamRole::compute)]->gemm().use_choices(choices);
 }
 
-std::unique_ptr<Backend> make_cuda_backend(int local_rank) {
+std::unique_ptr<Backend> make_cuda_backend(int local_rank, SumOrder sums) {
     int devices = 0;
     check(cudaGetDeviceCount(&devices), "look for GPUs");
     if (devices == 0)
@@ -186,7 +186,7 @@ std::unique_ptr<Backend> make_cuda_backend(int local_rank) {
         throw Error(ErrorCategory::device,
                     concat("rank ", local_rank, " of this node has no GPU: ", devices, " are visible"),
                     {"try: as many ranks a node as GPUs (srun --ntasks-per-node), or --device cpu"});
-    return std::make_unique<CudaBackend>(device);
+    return std::make_unique<CudaBackend>(device, sums);
 }
 
 } // namespace trireme::backend

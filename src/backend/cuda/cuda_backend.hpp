@@ -14,7 +14,7 @@ namespace trireme::backend {
 
 class CudaBackend final : public Backend {
   public:
-    explicit CudaBackend(int device);
+    CudaBackend(int device, SumOrder sums);
     ~CudaBackend() override;
     CudaBackend(const CudaBackend&) = delete;
     CudaBackend& operator=(const CudaBackend&) = delete;

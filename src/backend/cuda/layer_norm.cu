@@ -7,14 +7,14 @@
 namespace trireme::backend {
 namespace {
 
-template <class T, int N, int kWarps>
-__global__ void __launch_bounds__(kThreads)
+template <class T, int N, int kWarps, int kHeld>
+__global__ void __launch_bounds__(kNormThreads<kWarps>)
     forward_kernel(const T* x, const T* weight, const T* bias, float epsilon, std::int64_t rows,
                    std::int64_t width, T* y, float* mean, float* rstd) {
     const std::int64_t row = row_of_group<kWarps>();
     if (row >= rows)
         return;
-    const HeldRow<T, N, kWarp * kWarps> values(x + row * width, width);
+    const HeldRow<T, N, kWarp * kWarps, kHeld> values(x + row * width, width);
     float sum = 0;
     walk(values, [&](int, const float(&v)[N]) {
 #pragma unroll
@@ -48,14 +48,14 @@ __global__ void __launch_bounds__(kThreads)
 // With g = grad_y * weight and xhat = (x - mean) * rstd:
 // grad_x = rstd * (g - mean of g - xhat * mean of (g * xhat)), added to `before` (grad_x itself or, if
 // written, anything).
-template <class T, int N, int kWarps, GradWrite kWrite>
-__global__ void __launch_bounds__(kThreads)
+template <class T, int N, int kWarps, int kHeld, GradWrite kWrite>
+__global__ void __launch_bounds__(kNormThreads<kWarps>)
     input_gradient_kernel(const T* grad_y, const T* x, const T* weight, const float* mean, const float* rstd,
                           std::int64_t rows, std::int64_t width, T* grad_x) {
     const std::int64_t row = row_of_group<kWarps>();
     if (row >= rows)
         return;
-    using Row = HeldRow<T, N, kWarp * kWarps>;
+    using Row = HeldRow<T, N, kWarp * kWarps, kHeld>;
     const Row grad(grad_y + row * width, width), value(x + row * width, width);
     const Row before((kWrite == GradWrite::accumulate ? grad_x : grad_y) + row * width, width);
     const float m = mean[row], s = rstd[row];
@@ -110,8 +110,8 @@ void CudaOperations::do_layer_norm_forward(const Tensor& x, const Tensor& weight
         using T = decltype(zero);
         const std::int64_t width = columns(x);
         dispatch_packs<T>(fits_packs<T>(width, x, weight, bias, y), [&](auto n) {
-            dispatch_warps<n>(width, [&](auto warps) {
-                forward_kernel<T, n, warps><<<blocks_for_rows(rows(x), warps), kThreads, 0, stream_>>>(
+            dispatch_warps<n>(width, [&](auto warps, auto held) {
+                forward_kernel<T, n, warps, held><<<blocks_for_rows<warps>(rows(x)), kNormThreads<warps>, 0, stream_>>>(
                     data<T>(x), data<T>(weight), data<T>(bias), static_cast<float>(epsilon), rows(x), width,
                     writable<T>(y), writable<float>(mean), writable<float>(rstd));
                 check_launch("layer_norm_forward");
@@ -129,11 +129,11 @@ void CudaOperations::do_layer_norm_input_gradient(const Tensor& grad_y, const Te
         using T = decltype(zero);
         const std::int64_t width = columns(x);
         dispatch_packs<T>(fits_packs<T>(width, grad_y, x, weight, grad_x), [&](auto n) {
-            dispatch_warps<n>(width, [&](auto warps) {
+            dispatch_warps<n>(width, [&](auto warps, auto held) {
                 auto* const kernel = write == GradWrite::accumulate
-                                         ? input_gradient_kernel<T, n, warps, GradWrite::accumulate>
-                                         : input_gradient_kernel<T, n, warps, GradWrite::overwrite>;
-                kernel<<<blocks_for_rows(rows(x), warps), kThreads, 0, stream_>>>(
+                                         ? input_gradient_kernel<T, n, warps, held, GradWrite::accumulate>
+                                         : input_gradient_kernel<T, n, warps, held, GradWrite::overwrite>;
+                kernel<<<blocks_for_rows<warps>(rows(x)), kNormThreads<warps>, 0, stream_>>>(
                     data<T>(grad_y), data<T>(x), data<T>(weight), data<float>(mean), data<float>(rstd),
                     rows(x), width, writable<T>(grad_x));
                 check_launch("layer_norm_input_gradient");

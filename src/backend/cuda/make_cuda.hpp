@@ -8,6 +8,6 @@
 namespace trireme::backend {
 
 // The GPU of this rank: number local_rank, or the only one visible. Throws Error (device) if there is none.
-std::unique_ptr<Backend> make_cuda_backend(int local_rank);
+std::unique_ptr<Backend> make_cuda_backend(int local_rank, SumOrder sums);
 
 } // namespace trireme::backend

@@ -1,22 +1,22 @@
-// How the norms walk over rows: a row belongs to one warp, or to a whole block if it is long. The first packs
-// of a row are held in registers as they are stored (bf16 stays bf16), so all loads of a row are in flight at
-// once and nothing is read twice; what does not fit is loaded again on each walk.
+// How the norms walk over rows: a row belongs to one warp, or to a block of a few if it is long. The first
+// packs of a row are held in registers as they are stored (bf16 stays bf16), so all loads of a row are in
+// flight at once and nothing is read twice; what does not fit is loaded again on each walk. Few warps a row
+// with many packs each: rows then wait for each other's barriers less.
 #pragma once
 
 #include "backend/cuda/kernels.cuh"
 
 namespace trireme::backend {
 
-inline constexpr int kHeldPacks = 4; // of a thread
-
-template <class T, int N, int kGroup>
+// kGroup: threads of a row. kHeld: packs that each holds.
+template <class T, int N, int kGroup, int kHeld>
 class HeldRow {
   public:
     // row: [width], width a multiple of N.
     __device__ HeldRow(const T* row, std::int64_t width)
         : row_(row), lane_(static_cast<int>(threadIdx.x) % kGroup), packs_(static_cast<int>(width / N)) {
 #pragma unroll
-        for (int k = 0; k < kHeldPacks; ++k)
+        for (int k = 0; k < kHeld; ++k)
             if (lane_ + k * kGroup < packs_)
                 held_[k] = reinterpret_cast<const Pack<T, N>*>(row)[lane_ + k * kGroup];
     }
@@ -26,7 +26,7 @@ class HeldRow {
     __device__ int lane() const {
         return lane_;
     }
-    // Pack k of this thread as floats: k < kHeldPacks and a constant after unrolling, or any later one.
+    // Pack k of this thread as floats: k < kHeld and a constant after unrolling, or any later one.
     __device__ void held(int k, float (&to)[N]) const {
         widen_pack(held_[k], to);
     }
@@ -40,39 +40,39 @@ class HeldRow {
         for (int j = 0; j < N; ++j)
             to[j] = widen(pack.values[j]);
     }
-    Pack<T, N> held_[kHeldPacks];
+    Pack<T, N> held_[kHeld];
     const T* row_;
     int lane_, packs_;
 };
 
 // visit(first element, values) of this thread's packs.
-template <class T, int N, int kGroup, class Visit>
-__device__ void walk(const HeldRow<T, N, kGroup>& row, const Visit& visit) {
+template <class T, int N, int kGroup, int kHeld, class Visit>
+__device__ void walk(const HeldRow<T, N, kGroup, kHeld>& row, const Visit& visit) {
 #pragma unroll
-    for (int k = 0; k < kHeldPacks; ++k)
+    for (int k = 0; k < kHeld; ++k)
         if (row.lane() + k * kGroup < row.packs()) {
             float v[N];
             row.held(k, v);
             visit((row.lane() + k * kGroup) * N, v);
         }
-    for (int pack = row.lane() + kHeldPacks * kGroup; pack < row.packs(); pack += kGroup) {
+    for (int pack = row.lane() + kHeld * kGroup; pack < row.packs(); pack += kGroup) {
         float v[N];
         row.later(pack, v);
         visit(pack * N, v);
     }
 }
 // visit(first element, values of a, values of b)
-template <class T, int N, int kGroup, class Visit>
-__device__ void walk(const HeldRow<T, N, kGroup>& a, const HeldRow<T, N, kGroup>& b, const Visit& visit) {
+template <class T, int N, int kGroup, int kHeld, class Visit>
+__device__ void walk(const HeldRow<T, N, kGroup, kHeld>& a, const HeldRow<T, N, kGroup, kHeld>& b, const Visit& visit) {
 #pragma unroll
-    for (int k = 0; k < kHeldPacks; ++k)
+    for (int k = 0; k < kHeld; ++k)
         if (a.lane() + k * kGroup < a.packs()) {
             float v[N], w[N];
             a.held(k, v);
             b.held(k, w);
             visit((a.lane() + k * kGroup) * N, v, w);
         }
-    for (int pack = a.lane() + kHeldPacks * kGroup; pack < a.packs(); pack += kGroup) {
+    for (int pack = a.lane() + kHeld * kGroup; pack < a.packs(); pack += kGroup) {
         float v[N], w[N];
         a.later(pack, v);
         b.later(pack, w);
@@ -80,11 +80,11 @@ __device__ void walk(const HeldRow<T, N, kGroup>& a, const HeldRow<T, N, kGroup>
     }
 }
 // The same with a third row, which may be written meanwhile at the places visited.
-template <class T, int N, int kGroup, class Visit>
-__device__ void walk(const HeldRow<T, N, kGroup>& a, const HeldRow<T, N, kGroup>& b,
-                     const HeldRow<T, N, kGroup>& c, const Visit& visit) {
+template <class T, int N, int kGroup, int kHeld, class Visit>
+__device__ void walk(const HeldRow<T, N, kGroup, kHeld>& a, const HeldRow<T, N, kGroup, kHeld>& b,
+                     const HeldRow<T, N, kGroup, kHeld>& c, const Visit& visit) {
 #pragma unroll
-    for (int k = 0; k < kHeldPacks; ++k)
+    for (int k = 0; k < kHeld; ++k)
         if (a.lane() + k * kGroup < a.packs()) {
             float v[N], w[N], u[N];
             a.held(k, v);
@@ -92,7 +92,7 @@ __device__ void walk(const HeldRow<T, N, kGroup>& a, const HeldRow<T, N, kGroup>
             c.held(k, u);
             visit((a.lane() + k * kGroup) * N, v, w, u);
         }
-    for (int pack = a.lane() + kHeldPacks * kGroup; pack < a.packs(); pack += kGroup) {
+    for (int pack = a.lane() + kHeld * kGroup; pack < a.packs(); pack += kGroup) {
         float v[N], w[N], u[N];
         a.later(pack, v);
         b.later(pack, w);
@@ -101,22 +101,33 @@ __device__ void walk(const HeldRow<T, N, kGroup>& a, const HeldRow<T, N, kGroup>
     }
 }
 
+// Rows of a block: one if several warps share it.
+template <int kWarps>
+inline constexpr int kRowsOfBlock = kWarps == 1 ? kThreads / kWarp : 1;
+template <int kWarps>
+inline constexpr int kNormThreads = kRowsOfBlock<kWarps>* kWarps* kWarp;
+
 template <int kWarps>
 __device__ std::int64_t row_of_group() {
-    return static_cast<std::int64_t>(blockIdx.x) * (kThreads / kWarp / kWarps) +
-           threadIdx.x / (kWarp * kWarps);
+    return static_cast<std::int64_t>(blockIdx.x) * kRowsOfBlock<kWarps> + threadIdx.x / (kWarp * kWarps);
 }
 
-// compute(warps of a row): one for rows that a warp holds, else the whole block.
+// compute(warps of a row, packs that a thread holds)
 template <int N, class Compute>
 void dispatch_warps(std::int64_t width, const Compute& compute) {
-    if (width <= kHeldPacks * kWarp * N)
-        compute(std::integral_constant<int, 1>{});
+    using std::integral_constant;
+    if (width <= 4 * kWarp * N)
+        compute(integral_constant<int, 1>{}, integral_constant<int, 4>{});
+    else if (width <= 8 * kWarp * N)
+        compute(integral_constant<int, 1>{}, integral_constant<int, 8>{});
+    else if (width <= 16 * kWarp * N)
+        compute(integral_constant<int, 2>{}, integral_constant<int, 8>{});
     else
-        compute(std::integral_constant<int, kThreads / kWarp>{});
+        compute(integral_constant<int, 4>{}, integral_constant<int, 8>{});
 }
-inline unsigned blocks_for_rows(std::int64_t rows, int warps) {
-    return blocks_for(rows, kThreads / kWarp / warps);
+template <int kWarps>
+unsigned blocks_for_rows(std::int64_t rows) {
+    return blocks_for(rows, kRowsOfBlock<kWarps>);
 }
 
 } // namespace trireme::backend

@@ -14,8 +14,8 @@ namespace trireme::backend {
 
 class CudaOperations final : public Operations {
   public:
-    CudaOperations(cudaStream_t stream, memory::Allocator& allocator)
-        : stream_(stream), scratch_(allocator), gemm_(stream, allocator), cudnn_(stream) {}
+    CudaOperations(cudaStream_t stream, memory::Allocator& allocator, SumOrder sums)
+        : stream_(stream), scratch_(allocator), gemm_(stream, allocator), cudnn_(stream, sums) {}
 
     Gemm& gemm() { return gemm_; }
     // Takes what operations on this stream will need, products' workspace included.

@@ -6,14 +6,14 @@
 namespace trireme::backend {
 namespace {
 
-template <class T, int N, int kWarps>
-__global__ void __launch_bounds__(kThreads)
+template <class T, int N, int kWarps, int kHeld>
+__global__ void __launch_bounds__(kNormThreads<kWarps>)
     forward_kernel(const T* x, const T* weight, float epsilon, std::int64_t rows, std::int64_t width, T* y,
                    float* rstd) {
     const std::int64_t row = row_of_group<kWarps>();
     if (row >= rows)
         return;
-    const HeldRow<T, N, kWarp * kWarps> values(x + row * width, width);
+    const HeldRow<T, N, kWarp * kWarps, kHeld> values(x + row * width, width);
     float squares = 0;
     walk(values, [&](int, const float(&v)[N]) {
 #pragma unroll
@@ -34,14 +34,14 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 // With g = grad_y * weight and xhat = x * rstd: grad_x = rstd * (g - xhat * mean of (g * xhat)).
-template <class T, int N, int kWarps, GradWrite kWrite>
-__global__ void __launch_bounds__(kThreads)
+template <class T, int N, int kWarps, int kHeld, GradWrite kWrite>
+__global__ void __launch_bounds__(kNormThreads<kWarps>)
     input_gradient_kernel(const T* grad_y, const T* x, const T* weight, const float* rstd, std::int64_t rows,
                           std::int64_t width, T* grad_x) {
     const std::int64_t row = row_of_group<kWarps>();
     if (row >= rows)
         return;
-    using Row = HeldRow<T, N, kWarp * kWarps>;
+    using Row = HeldRow<T, N, kWarp * kWarps, kHeld>;
     const Row grad(grad_y + row * width, width), value(x + row * width, width);
     const Row before((kWrite == GradWrite::accumulate ? grad_x : grad_y) + row * width, width);
     const float s = rstd[row];
@@ -92,8 +92,8 @@ void CudaOperations::do_rms_norm_forward(const Tensor& x, const Tensor& weight, 
         using T = decltype(zero);
         const std::int64_t width = columns(x);
         dispatch_packs<T>(fits_packs<T>(width, x, weight, y), [&](auto n) {
-            dispatch_warps<n>(width, [&](auto warps) {
-                forward_kernel<T, n, warps><<<blocks_for_rows(rows(x), warps), kThreads, 0, stream_>>>(
+            dispatch_warps<n>(width, [&](auto warps, auto held) {
+                forward_kernel<T, n, warps, held><<<blocks_for_rows<warps>(rows(x)), kNormThreads<warps>, 0, stream_>>>(
                     data<T>(x), data<T>(weight), static_cast<float>(epsilon), rows(x), width, writable<T>(y),
                     writable<float>(rstd));
                 check_launch("rms_norm_forward");
@@ -110,11 +110,11 @@ void CudaOperations::do_rms_norm_input_gradient(const Tensor& grad_y, const Tens
         using T = decltype(zero);
         const std::int64_t width = columns(x);
         dispatch_packs<T>(fits_packs<T>(width, grad_y, x, weight, grad_x), [&](auto n) {
-            dispatch_warps<n>(width, [&](auto warps) {
+            dispatch_warps<n>(width, [&](auto warps, auto held) {
                 auto* const kernel = write == GradWrite::accumulate
-                                         ? input_gradient_kernel<T, n, warps, GradWrite::accumulate>
-                                         : input_gradient_kernel<T, n, warps, GradWrite::overwrite>;
-                kernel<<<blocks_for_rows(rows(x), warps), kThreads, 0, stream_>>>(
+                                         ? input_gradient_kernel<T, n, warps, held, GradWrite::accumulate>
+                                         : input_gradient_kernel<T, n, warps, held, GradWrite::overwrite>;
+                kernel<<<blocks_for_rows<warps>(rows(x)), kNormThreads<warps>, 0, stream_>>>(
                     data<T>(grad_y), data<T>(x), data<T>(weight), data<float>(rstd), rows(x), width,
                     writable<T>(grad_x));
                 check_launch("rms_norm_input_gradient");

@@ -30,6 +30,22 @@ constexpr std::int64_t token_sort(std::int64_t tokens) {
 constexpr std::int64_t own_attention_gradient(std::int64_t batch, std::int64_t heads, std::int64_t length) {
     return 4 * batch * heads * length;
 }
+// On Hopper they keep a second sum, both padded, and a bit for each weight that dropout may drop.
+inline constexpr std::int64_t kPaddedLength = 128;
+constexpr std::int64_t padded_length(std::int64_t length) {
+    return round_up(length, kPaddedLength);
+}
+constexpr std::int64_t kept_words(std::int64_t batch, std::int64_t heads, std::int64_t length) {
+    return batch * heads * padded_length(length) * (padded_length(length) / 32);
+}
+constexpr std::int64_t hopper_attention_gradient(std::int64_t batch, std::int64_t heads, std::int64_t length,
+                                                 bool dropout) {
+    return 8 * batch * heads * padded_length(length) + (dropout ? 4 * kept_words(batch, heads, length) : 0);
+}
+// Whether the kernels for Hopper serve where cuDNN does not (on another GPU it is a bound).
+inline bool hopper_serves(DType type, const Attention& attention) {
+    return type == DType::bf16 && (attention.head_dim == 64 || attention.head_dim == 128);
+}
 // Whether cuDNN has a kernel (as CudnnAttention::supports() asks it), else the own ones serve.
 inline bool cudnn_serves(DType type, const Attention& attention) {
     return type == DType::bf16 && attention.dropout.probability == 0 && !attention.documents.defined() &&

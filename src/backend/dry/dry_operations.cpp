@@ -186,6 +186,8 @@ void DryOperations::do_attention_forward(const Tensor& qkv, const Attention& att
                                          Tensor logsumexp) {
     if (on_cpu())
         needs(attention_forward_scratch_bytes(qkv.type(), attention.head_dim));
+    else if (attention.dropout.probability > 0 && cuda_scratch::hopper_serves(qkv.type(), attention))
+        needs(4 * cuda_scratch::kept_words(qkv.shape()[1], attention.heads, qkv.shape()[0]));
     attends(WorkKind::attention_forward, qkv, attention, {qkv, out, logsumexp}, 2);
 }
 void DryOperations::do_attention_input_gradient(const Tensor& grad_out, const Tensor& qkv, const Tensor& out,
@@ -196,6 +198,9 @@ void DryOperations::do_attention_input_gradient(const Tensor& grad_out, const Te
         needs(attention_gradient_scratch_bytes(qkv.type(), length, attention.head_dim));
     else if (cuda_scratch::cudnn_serves(qkv.type(), attention))
         needs(cuda_scratch::cudnn_attention_gradient(batch, attention.heads, length, attention.head_dim));
+    else if (cuda_scratch::hopper_serves(qkv.type(), attention))
+        needs(cuda_scratch::hopper_attention_gradient(batch, attention.heads, length,
+                                                      attention.dropout.probability > 0));
     else
         needs(cuda_scratch::own_attention_gradient(batch, attention.heads, length));
     attends(WorkKind::attention_gradient, qkv, attention, {qkv, out, grad_out, out, logsumexp, grad_qkv},

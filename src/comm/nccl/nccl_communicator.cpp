@@ -40,12 +40,13 @@ std::size_t count(const Tensor& x) {
 }
 
 // Messages that cross on communicators of several streams hang where NCCL takes its buffers through cuMem,
-// and do not where it does not (NCCL 2.28.3 on two H200s, tests/gpu/nccl_test). Kernels of several
-// communicators that run at once must start in the order of the calls on every GPU, or each may wait for what
-// the other has not room to start. A user's own choice stands.
+// and do not where it does not (NCCL 2.28.3 on two H200s, tests/gpu/nccl_test). NCCL_LAUNCH_ORDER_IMPLICIT
+// must stay off: a kernel then starts after all that were called before it, also after a receive that was
+// posted ahead behind another one and can only start when that one's message has come. Without it nothing
+// waits for room: the kernels of all communicators of a rank fit on one GPU together, and products end. A
+// user's own choice stands.
 void choose_settings() {
     ::setenv("NCCL_CUMEM_ENABLE", "0", 0);
-    ::setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0);
 }
 
 ncclUniqueId new_id(const char* group) {
