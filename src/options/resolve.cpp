@@ -145,7 +145,8 @@ Resolved::Checkpoint checkpoint_of(const Values& v) {
 }
 
 Resolved::Exit exit_of(const Values& v) {
-    Resolved::Exit exit{.duration_minutes = v.exit_duration_in_mins.value_or(0)};
+    Resolved::Exit exit;
+    exit.duration_minutes = v.exit_duration_in_mins.value_or(0);
     if (v.exit_signal_handler)
         exit.signals =
             v.exit_signal ? std::vector{*v.exit_signal} : std::vector<std::string>{"SIGUSR1", "SIGTERM"};
