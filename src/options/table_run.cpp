@@ -17,7 +17,7 @@ std::vector<Row> log_rows() {
          .placeholder = "N",
          .field = &Values::timing_log_level,
          .by_default = "0",
-         .range = Range{.at_least = 0, .at_most = 2},
+         .range = Range{.at_least = 0, .above = {}, .at_most = 2, .below = {}},
          .help = "with each line what a step's time goes to: 1 by kind of work, 2 by phase; 0: no",
          .commands = kOnlyPretrain},
         {.name = "log-gpu",

@@ -5,7 +5,7 @@
 . tests/support/program_test.sh
 s=$scratch
 masks=(--reset-attention-mask --reset-position-ids --eod-mask-loss)
-short=(--train-iters 3 --lr-warmup-iters 0 --eval-interval 3 --eval-iters 2 --global-batch-size 4 --split 80,20,0)
+short=(--train-iters 3 --lr-warmup-iters 0 --eval-interval 3 --eval-iters 2 --global-batch-size 4 --split "80,20,0")
 run_well "four ranks" 4 "${tiny[@]}" "${short[@]}" "${masks[@]}" --save "$s/four" --tensor-model-parallel-size 2 \
     --pipeline-model-parallel-size 2
 check_contains "the first screen" "$output" \
@@ -19,7 +19,7 @@ run_well "without masks" 1 "${tiny[@]}" "${short[@]}" --save "$s/none"
 check_equal "which is another training" \
     "$([[ $(losses "$s/none/metrics.jsonl" 1 1) != "$(losses "$s/one/metrics.jsonl" 1 1)" ]] && echo other)" other
 
-corpus=(--data-path tests/data/tiny/corpus_text_document --split 80,20,0 --eval-iters 2 --global-batch-size 4)
+corpus=(--data-path tests/data/tiny/corpus_text_document --split "80,20,0" --eval-iters 2 --global-batch-size 4)
 run_well "evaluate" 2 evaluate --load "$s/one" "${corpus[@]}" --micro-batch-size 1 --device cpu
 check_contains "takes the masks from the checkpoint" "$output" "documents attention within documents"
 # The same samples as the validation at the end: 17 digits against the printed ones.
