@@ -101,7 +101,7 @@ std::string conflicts_page() {
         const std::size_t found = message.find(kBefore);
         TRIREME_ASSERT(found != std::string::npos, conflict.arguments, " are taken: no conflict");
         const std::size_t begin = found + kBefore.size();
-        page += concat("| `", conflict.arguments, "` | ", conflict.ranks, " | ",
+        page += concat("| `", cell(conflict.arguments), "` | ", conflict.ranks, " | ",
                        cell(message.substr(begin, message.find('\n') - begin)), " |\n");
     }
     return page;

@@ -76,21 +76,25 @@ std::optional<SplitProblem> problem_of_stages(std::int64_t layers, int stages, i
         return SplitProblem{"one pipeline stage has neither a first nor a last beside it",
                             "2 pipeline stages or more, or leave the layers of first and last stage out"};
     const std::int64_t between = stages - (first > 0) - (last > 0);
-    const std::string said =
-        concat(first > 0 ? concat(first, " layers on the first stage") : std::string(),
-               first > 0 && last > 0 ? " and " : "", last > 0 ? concat(last, " on the last") : std::string());
+    const auto counted = [](std::int64_t count) { return concat(count, count == 1 ? " layer" : " layers"); };
+    std::string said;
+    if (first > 0)
+        said = concat(counted(first), " on the first stage", last > 0 ? " and " : "");
+    if (last > 0)
+        said += concat(counted(last), " on the last stage");
     const std::int64_t left = first > layers || last > layers ? -1 : layers - first - last;
     if (between == 0 && left != 0)
-        return SplitProblem{concat(said, " are not ", layers, " layers, and no stage stands between"),
+        return SplitProblem{concat(said, " do not make ", layers, " layers, and no stage stands between"),
                             "leave one of the two out: the other stage gets the rest"};
     if (left < between)
-        return SplitProblem{concat(said, " leave ", std::max<std::int64_t>(left, 0), " of ", layers,
-                                   " layers for ", between, between == 1 ? " other stage" : " other stages"),
+        return SplitProblem{concat("after ", said, " there are ", std::max<std::int64_t>(left, 0), " of ",
+                                   layers, " layers left for ", between,
+                                   between == 1 ? " other stage" : " other stages"),
                             "fewer layers there, or fewer stages"};
     if (between > 0 && left % between != 0)
-        return SplitProblem{
-            concat(said, " leave ", left, " layers, which ", between, " other stages cannot share evenly"),
-            concat("numbers that leave a multiple of ", between)};
+        return SplitProblem{concat("after ", said, " there are ", left, " layers left, which ", between,
+                                   " other stages cannot share evenly"),
+                            concat("numbers that leave a multiple of ", between)};
     for (const std::int64_t size : stage_sizes(layers, stages, split))
         if (size % chunks != 0)
             return SplitProblem{

@@ -133,5 +133,36 @@ TEST(PlannedMemory, ARunThatDoesNotFitSaysSoBeforeItTakesAnything) {
     }
 }
 
+// What each recomputed module leaves: one of its outputs for all layers, by hand. n = 512 tokens of width
+// 512, 8 heads of 64, MLP 2048, bf16 with fp32 statistics.
+TEST(PlannedMemory, RecomputedModulesShareTheirOutputs) {
+    using model::Recompute;
+    constexpr std::int64_t layers = 4, n = 512, hidden = 512, heads = 8, ffn = 2048;
+    const auto activations = [&](const Recompute& recompute, bool gated) {
+        RunSetup setup = small_setup(layers);
+        setup.recompute = recompute;
+        if (gated)
+            setup.model.activation = catalogue::Activation::swiglu;
+        return declare_stages(setup, {backend::Device::cpu, 1})
+            .front()
+            .bytes[static_cast<std::size_t>(memory::Category::activations)];
+    };
+    const auto selective = [](bool core_attention, bool norms, bool mlp) {
+        return Recompute{Recompute::Mode::selective, 0, {core_attention, norms, mlp}};
+    };
+    const std::int64_t core = n * hidden * 2 + n * heads * 4; // output, log-sum-exp
+    const std::int64_t norm = n * hidden * 2 + 2 * n * 4;     // output, mean and 1 / deviation; two a layer
+    for (const bool gated : {false, true}) {
+        const std::int64_t all = activations({}, gated);
+        const std::int64_t mlp = n * ((gated ? 2 : 1) * ffn + ffn) * 2; // before and after the activation
+        EXPECT_EQ(all - activations(selective(true, false, false), gated), (layers - 1) * core);
+        EXPECT_EQ(all - activations(selective(false, true, false), gated), (2 * layers - 1) * norm);
+        EXPECT_EQ(all - activations(selective(false, false, true), gated), (layers - 1) * mlp);
+        EXPECT_EQ(all - activations(selective(true, true, true), gated),
+                  (layers - 1) * core + (2 * layers - 1) * norm + (layers - 1) * mlp);
+        EXPECT_EQ(activations(selective(false, false, false), gated), all);
+    }
+}
+
 } // namespace
 } // namespace trireme::plan

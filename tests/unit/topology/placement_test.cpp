@@ -111,13 +111,17 @@ TEST(Placement, WhatIsWrongWithASplit) {
     EXPECT_EQ(what(4, 1, 1, {.first_stage = 2}),
               "one pipeline stage has neither a first nor a last beside it");
     EXPECT_EQ(what(6, 2, 1, {.first_stage = 2, .last_stage = 3}),
-              "2 layers on the first stage and 3 on the last are not 6 layers, and no stage stands between");
+              "2 layers on the first stage and 3 layers on the last stage do not make 6 layers, and no stage "
+              "stands "
+              "between");
     EXPECT_EQ(what(6, 4, 1, {.first_stage = 5}),
-              "5 layers on the first stage leave 1 of 6 layers for 3 other stages");
-    EXPECT_EQ(what(6, 4, 1, {.last_stage = std::int64_t{1} << 62}),
-              "4611686018427387904 on the last leave 0 of 6 layers for 3 other stages");
-    EXPECT_EQ(what(8, 4, 1, {.first_stage = 1}),
-              "1 layers on the first stage leave 7 layers, which 3 other stages cannot share evenly");
+              "after 5 layers on the first stage there are 1 of 6 layers left for 3 other stages");
+    EXPECT_EQ(
+        what(6, 4, 1, {.last_stage = std::int64_t{1} << 62}),
+        "after 4611686018427387904 layers on the last stage there are 0 of 6 layers left for 3 other stages");
+    EXPECT_EQ(
+        what(8, 4, 1, {.first_stage = 1}),
+        "after 1 layer on the first stage there are 7 layers left, which 3 other stages cannot share evenly");
     EXPECT_EQ(what(8, 2, 2, {.first_stage = 3}),
               "the 3 layers of a stage do not make 2 model chunks of equal size");
     EXPECT_EQ(what(8, 4, 1, {.embedding = TakesPlace::yes}),
