@@ -236,7 +236,7 @@ fs::path HfModel::import(const fs::path& save, DType type, const std::string& op
     const fs::path stage = partial / stage_name(0);
     StageWriter writer(stage, contents, lay_out_stage(stage, contents, 0, *alone));
     impl_->write(writer, contents, type);
-    writer.finish(ReadBack::yes);
+    writer.finish(ReadBack::yes, 1);
     write_index(partial, state, contents, writer.sums());
     written.publish();
     publish_file(save / kMarker, concat(kReleaseDirectory, "\n"));

@@ -6,6 +6,7 @@
 #include "float_types.hpp"
 #include "index.hpp"
 #include "names.hpp"
+#include "share.hpp"
 #include "stage_reader.hpp"
 #include "trireme/base/file.hpp"
 #include "trireme/checkpoint/checkpoint.hpp"
@@ -56,43 +57,59 @@ void convert(const Tensor& from, Tensor to) {
     });
 }
 
-// Reads boxes of tensors into device memory, whatever float type the file has.
+// Reads boxes of tensors into device memory, whatever float type the file has: first all are asked for, then
+// they are read in the order of the file, which is what the system reads ahead.
 class TensorReader {
   public:
     TensorReader(const fs::path& checkpoint, const Index& index, backend::Backend& backend)
         : reader_(checkpoint, index), contents_(index.contents), backend_(backend) {}
 
-    void read(const std::string& group, const std::string& parameter, const optimizer::StatePart& part) {
+    void ask_for(const std::string& group, const std::string& parameter, const optimizer::StatePart& part) {
         const std::size_t slot =
             contents_.slot(contents_.find_group(group).value(), contents_.find_tensor(parameter).value());
-        // Elements are hashed as they stand in the file, so they are read in its type.
-        const DType in_file = reader_.type(slot), wanted = part.tensor.type();
-        for (const storage::BoxPiece& piece : storage::cut(part.box, kPieceElements)) {
-            const std::int64_t elements = piece.box.elements();
-            const Tensor device = part.tensor.flat(piece.first, elements);
-            const Tensor host = on_host(elements, in_file, staging_);
-            reader_.read(slot, piece.box, staging_);
-            if (in_file == wanted) {
-                backend_.copy_to_device(host, device);
-                continue;
-            }
-            const Tensor converted = on_host(elements, wanted, converted_);
-            convert(host, converted);
-            backend_.copy_to_device(converted, device);
+        for (storage::BoxPiece& piece : storage::cut(part.box, kPieceElements)) {
+            const Tensor device = part.tensor.flat(piece.first, piece.box.elements());
+            asked_for_.push_back({slot, std::move(piece.box), device});
         }
+    }
+
+    void read_all() {
+        std::ranges::stable_sort(asked_for_, {}, &Piece::slot);
+        for (const Piece& piece : asked_for_)
+            read(piece);
     }
     const SumTable& sums() const { return reader_.sums(); }
 
   private:
-    static constexpr std::int64_t kPieceElements = std::int64_t{16} << 20; // copied to the device at a time
+    static constexpr std::int64_t kPieceElements = std::int64_t{1} << 20; // copied to the device at a time
+
+    // Elements are hashed as they stand in the file, so they are read in its type.
+    void read(const Piece& piece) {
+        const DType in_file = reader_.type(piece.slot), wanted = piece.tensor.type();
+        const std::int64_t elements = piece.box.elements();
+        const bool in_place = in_file == wanted && backend_.device() == backend::Device::cpu;
+        const Tensor host = in_place ? piece.tensor : on_host(elements, in_file, staging_);
+        reader_.read(piece.slot, piece.box,
+                     {static_cast<std::byte*>(host.data()), static_cast<std::size_t>(host.bytes())});
+        if (in_place)
+            return;
+        if (in_file == wanted) {
+            backend_.copy_to_device(host, piece.tensor);
+            return;
+        }
+        const Tensor converted = on_host(elements, wanted, converted_);
+        convert(host, converted);
+        backend_.copy_to_device(converted, piece.tensor);
+    }
     static Tensor on_host(std::int64_t elements, DType type, std::vector<std::byte>& memory) {
-        memory.resize(static_cast<std::size_t>(elements * size_bytes(type)));
+        memory.resize(std::max(memory.size(), static_cast<std::size_t>(elements * size_bytes(type))));
         return {memory.data(), Shape{elements}, type};
     }
 
     StageReader reader_;
     const Contents& contents_;
     backend::Backend& backend_;
+    std::vector<Piece> asked_for_;
     std::vector<std::byte> staging_, converted_;
 };
 
@@ -140,16 +157,15 @@ void load(const fs::path& checkpoint, const Model& model) {
         // The most exact weights there are, rounded if this run's are narrower.
         for (const model::HeldParameter& held : model.parameters->held())
             if (const topology::Box& box = held.shard.box; !box.empty())
-                reader->read(master, held.parameter.name,
-                             {box, model.parameters->weight(held).flat(0, box.elements())});
-        if (model.optimizer == nullptr)
-            return;
+                reader->ask_for(master, held.parameter.name,
+                                {box, model.parameters->weight(held).flat(0, box.elements())});
         for (const StateKind kind : optimizer::kAllStateKinds)
             for (const model::HeldParameter& held : model.parameters->held())
-                if (model.optimizer->has(kind))
+                if (model.optimizer != nullptr && model.optimizer->has(kind))
                     for (const optimizer::StatePart& part : model.optimizer->parts(held, kind))
-                        reader->read(kind == StateKind::master_weights ? master : group_of(kind),
-                                     held.parameter.name, part);
+                        reader->ask_for(kind == StateKind::master_weights ? master : group_of(kind),
+                                        held.parameter.name, part);
+        reader->read_all();
     });
     compare_sums(checkpoint, *index, reader->sums(), world);
 }

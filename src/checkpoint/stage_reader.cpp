@@ -2,6 +2,7 @@
 #include "stage_reader.hpp"
 
 #include "names.hpp"
+#include "trireme/storage/pieces.hpp"
 
 namespace trireme::checkpoint {
 
@@ -44,10 +45,19 @@ void StageReader::require_within_file(std::size_t slot) {
                            index_.contents.dataset(slot), " ends at ", where.end()));
 }
 
+// By small pieces, which are hashed while they are in the processor's cache.
 void StageReader::read(std::size_t slot, const topology::Box& box, std::span<std::byte> elements) {
+    constexpr std::int64_t kCacheBytes = std::int64_t{1} << 18;
     const storage::Place& from = place(slot);
-    file(index_.contents.tensor(slot).stage).direct.read(from, box, elements);
-    sums_.add(slot, box, elements, from.type);
+    const std::int64_t size = size_bytes(from.type);
+    storage::DirectFile& direct = file(index_.contents.tensor(slot).stage).direct;
+    for (const storage::BoxPiece& piece : storage::cut(box, kCacheBytes / size)) {
+        const std::span<std::byte> part =
+            elements.subspan(static_cast<std::size_t>(piece.first * size),
+                             static_cast<std::size_t>(piece.box.elements() * size));
+        direct.read(from, piece.box, part);
+        sums_.add(slot, piece.box, part, from.type);
+    }
 }
 
 } // namespace trireme::checkpoint

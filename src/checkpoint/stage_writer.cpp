@@ -3,11 +3,27 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
+#include <thread>
+#include <utility>
 
 #include "trireme/base/fault.hpp"
 #include "trireme/storage/file.hpp"
+#include "trireme/storage/pieces.hpp"
 
 namespace trireme::checkpoint {
+namespace {
+
+constexpr std::int64_t kCacheBytes = std::int64_t{256} << 10; // hashed and moved while they are in the cache
+constexpr std::int64_t kStartBytes = std::int64_t{32} << 20;  // for the disk to begin with
+
+template <class Byte>
+std::span<Byte> part_of(std::span<Byte> elements, const storage::BoxPiece& piece, DType type) {
+    return elements.subspan(static_cast<std::size_t>(piece.first * size_bytes(type)),
+                            static_cast<std::size_t>(piece.box.elements() * size_bytes(type)));
+}
+
+} // namespace
 
 // HDF5 is used by one rank alone, so a disk that gets full cannot leave ranks waiting for each other inside
 // of it.
@@ -27,7 +43,7 @@ Places lay_out_stage(const std::filesystem::path& path, const Contents& contents
                 offsets[slot] = place.offset;
                 end = std::max(end, place.end());
             }
-        file.close();
+        file.close(storage::Durability::later);
         fault_point("save-reserve");
         storage::DirectFile(path, storage::DirectFile::Mode::write).reserve(end);
     });
@@ -50,30 +66,70 @@ StageWriter::StageWriter(const std::filesystem::path& file, const Contents& cont
 void StageWriter::write(std::size_t slot, const topology::Box& box, std::span<const std::byte> elements) {
     fault_point("save-write");
     const storage::Place& place = places_[slot].value();
-    file_.write(place, box, elements);
-    written_.push_back({slot, box, sums_.add(slot, box, elements, place.type)});
+    std::uint64_t sum = 0;
+    for (const storage::BoxPiece& piece : storage::cut(box, kCacheBytes / size_bytes(place.type))) {
+        const std::span<const std::byte> part = part_of(elements, piece, place.type);
+        sum += sums_.add(slot, piece.box, part, place.type);
+        file_.write(place, piece.box, part);
+    }
+    written_.push_back({slot, box, sum});
+    const topology::Interval extent = place.extent(box);
+    waiting_ = waiting_.empty() ? extent
+                                : topology::Interval{std::min(waiting_.begin, extent.begin),
+                                                     std::max(waiting_.end, extent.end)};
+    if (waiting_.size() >= kStartBytes)
+        file_.start_writing(std::exchange(waiting_, {}));
 }
 
-void StageWriter::finish(ReadBack read_back) {
+void StageWriter::finish(ReadBack read_back, std::size_t threads) {
     fault_point("save-sync");
     file_.sync();
     if (read_back == ReadBack::no)
         return;
     fault_point("save-read-back");
     file_.forget();
-    SumTable again = contents_.empty_sums();
-    std::vector<std::byte> elements;
-    for (const Written& piece : written_) {
-        const storage::Place& place = places_[piece.slot].value();
-        elements.resize(static_cast<std::size_t>(piece.box.elements() * size_bytes(place.type)));
-        file_.read(place, piece.box, elements);
-        if (again.add(piece.slot, piece.box, elements, place.type) != piece.sum)
+    const std::unique_ptr<comm::HostGroup> alone = comm::make_self_host_group();
+    std::vector<std::optional<Error>> failures(threads);
+    const auto part = [&](std::size_t i) {
+        const std::size_t begin = written_.size() * i / threads, end = written_.size() * (i + 1) / threads;
+        failures[i] =
+            comm::attempt(*alone, [&] { read_again(std::span(written_).subspan(begin, end - begin)); });
+    };
+    std::vector<std::thread> helpers;
+    for (std::size_t i = 1; i < threads; ++i)
+        helpers.emplace_back(part, i);
+    part(0);
+    for (std::thread& helper : helpers)
+        helper.join();
+    for (const std::optional<Error>& failure : failures)
+        if (failure)
+            throw Error(*failure);
+}
+
+// Through a descriptor of its own, so that the system sees neighbours being read and reads ahead.
+void StageWriter::read_again(std::span<const Written> pieces) const {
+    storage::DirectFile file(file_.path(), storage::DirectFile::Mode::write);
+    std::vector<std::byte> buffer(static_cast<std::size_t>(kCacheBytes));
+    for (const Written& piece : pieces)
+        if (sum_in_file(file, piece, buffer) != piece.sum)
             throw Error(ErrorCategory::output,
                         concat("what was written is not what is read: ", contents_.dataset(piece.slot), " ",
                                piece.box.text(), " of ", file_.path().string()),
                         {"the file system or the disk loses data",
                          "try: another --save, and whoever runs the file system"});
+}
+
+std::uint64_t StageWriter::sum_in_file(storage::DirectFile& file, const Written& written,
+                                       std::span<std::byte> buffer) const {
+    const storage::Place& place = places_[written.slot].value();
+    std::uint64_t sum = 0;
+    for (storage::BoxPiece piece : storage::cut(written.box, kCacheBytes / size_bytes(place.type))) {
+        piece.first = 0; // each into the same memory
+        const std::span<std::byte> part = part_of(buffer, piece, place.type);
+        file.read(place, piece.box, part);
+        sum += sum_of_box(place.shape, piece.box, part, place.type);
     }
+    return sum;
 }
 
 } // namespace trireme::checkpoint

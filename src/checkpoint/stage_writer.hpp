@@ -23,14 +23,17 @@ using Places = std::vector<std::optional<storage::Place>>;
 Places lay_out_stage(const std::filesystem::path& file, const Contents& contents, std::int64_t stage,
                      comm::HostGroup& group);
 
+// Elements are hashed and written by small pieces, while they are in the processor's cache, and the disk
+// works from the first of them on instead of waiting for the sync.
 class StageWriter {
   public:
     StageWriter(const std::filesystem::path& file, const Contents& contents, Places places);
 
     // `elements`: those of the box, row-major, of the type of the slot's group.
     void write(std::size_t slot, const topology::Box& box, std::span<const std::byte> elements);
-    // On disk, and read again. Throws Error (output) if what is read is not what was written.
-    void finish(ReadBack read_back);
+    // On disk, and read again by so many threads, of which this is one. Throws Error (output) if what is read
+    // is not what was written.
+    void finish(ReadBack read_back, std::size_t threads);
 
     const SumTable& sums() const { return sums_; } // of what was written
 
@@ -40,11 +43,16 @@ class StageWriter {
         topology::Box box;
         std::uint64_t sum;
     };
+    void read_again(std::span<const Written> pieces) const;
+    std::uint64_t sum_in_file(storage::DirectFile& file, const Written& piece,
+                              std::span<std::byte> buffer) const;
+
     storage::DirectFile file_;
     const Contents& contents_;
     Places places_;
     SumTable sums_;
     std::vector<Written> written_;
+    topology::Interval waiting_; // bytes of the file that the disk has not been told of
 };
 
 } // namespace trireme::checkpoint

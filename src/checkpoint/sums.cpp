@@ -49,6 +49,17 @@ std::uint64_t sum_of_run(std::int64_t first, std::span<const std::byte> elements
     }
 }
 
+std::uint64_t sum_of_box(std::span<const std::int64_t> shape, const topology::Box& box,
+                         std::span<const std::byte> elements, DType type) {
+    std::uint64_t sum = 0;
+    topology::for_each_run(shape, box, [&](std::int64_t first, std::int64_t count) {
+        const auto bytes = static_cast<std::size_t>(count * size_bytes(type));
+        sum += sum_of_run(first, elements.first(bytes), type);
+        elements = elements.subspan(bytes);
+    });
+    return sum;
+}
+
 SumTable::SumTable(std::vector<std::vector<std::int64_t>> shapes) : shapes_(std::move(shapes)) {
     std::size_t ranges = 0;
     first_.push_back(0);

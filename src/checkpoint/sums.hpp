@@ -35,6 +35,9 @@ constexpr std::uint64_t word_hash(std::uint64_t index, std::uint32_t word) {
 
 // Sum over `count` neighbours from global index `first`; `elements` in row-major order.
 std::uint64_t sum_of_run(std::int64_t first, std::span<const std::byte> elements, DType type);
+// Of the elements of a box, row-major, of a tensor of `shape`.
+std::uint64_t sum_of_box(std::span<const std::int64_t> shape, const topology::Box& box,
+                         std::span<const std::byte> elements, DType type);
 
 // Sums and numbers of elements of all ranges of several tensors ("slots").
 class SumTable {

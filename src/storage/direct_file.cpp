@@ -40,10 +40,22 @@ void for_each_call(const Place& place, const topology::Box& box, std::span<Byte>
 
 } // namespace
 
+topology::Interval Place::extent(const topology::Box& box) const {
+    std::int64_t first = 0, last = 0; // elements
+    for (std::size_t axis = 0; axis < shape.size(); ++axis) {
+        first = first * shape[axis] + box.axes[axis].begin;
+        last = last * shape[axis] + box.axes[axis].end - 1;
+    }
+    if (box.empty())
+        return {offset, offset};
+    return {offset + first * size_bytes(type), offset + (last + 1) * size_bytes(type)};
+}
+
 DirectFile::DirectFile(const std::filesystem::path& path, Mode mode) : path_(path), mode_(mode) {
     descriptor_ = ::open(path.c_str(), (mode == Mode::write ? O_RDWR : O_RDONLY) | O_CLOEXEC);
     if (descriptor_ < 0)
         fail("open");
+    static_cast<void>(::posix_fadvise(descriptor_, 0, 0, POSIX_FADV_SEQUENTIAL)); // read further ahead
 }
 
 DirectFile::DirectFile(DirectFile&& other) noexcept
@@ -103,6 +115,12 @@ std::int64_t DirectFile::size() const {
     if (::fstat(descriptor_, &status) != 0)
         fail("examine");
     return status.st_size;
+}
+
+// It does not wait, so errors of the disk are left to sync().
+void DirectFile::start_writing(const topology::Interval& bytes) {
+    if (!bytes.empty())
+        static_cast<void>(::sync_file_range(descriptor_, bytes.begin, bytes.size(), SYNC_FILE_RANGE_WRITE));
 }
 
 void DirectFile::sync() {

@@ -327,7 +327,7 @@ void File::link(const std::string& name, const std::filesystem::path& other_file
 // H5Fflush hands everything to the operating systems of all ranks, fsync to their disks. H5Fclose has been
 // seen to return success on a full disk, so it comes last and adds nothing to the file but its mark of being
 // closed.
-void File::close() {
+void File::close(Durability durability) {
     if (impl_->mode == Mode::write)
         impl_->together("flush", [&] {
             check_hdf5(H5Fflush(impl_->handle.get(), H5F_SCOPE_GLOBAL), impl_->attempt("write", ""));
@@ -338,7 +338,7 @@ void File::close() {
             fail_hdf5(impl_->attempt("close", ""));
         }
     });
-    if (impl_->mode == Mode::write)
+    if (impl_->mode == Mode::write && durability == Durability::synced)
         impl_->together("sync", [&] { sync_file(impl_->path); });
 }
 

@@ -20,29 +20,50 @@
 namespace trireme::train {
 namespace {
 
-std::filesystem::path require_checkpoint(const options::Resolved& options, const comm::Runtime& runtime) {
-    const checkpoint::Selection selection =
-        checkpoint::select(options.checkpoint.load, wanted_checkpoint(options));
-    if (!selection.checkpoint)
-        throw Error(ErrorCategory::checkpoint, concat("there is no checkpoint in ", options.checkpoint.load),
-                    {"--load names it", "try: the --save directory of a trained model"});
-    warn_passed_over(selection, runtime);
-    return *selection.checkpoint;
+// The checkpoint that the options ask for, leaving aside those whose data could not be loaded. Collective.
+checkpoint::Selection require_checkpoint(const options::Resolved& options, comm::Runtime& runtime,
+                                         const std::vector<checkpoint::PassedOver>& damaged = {}) {
+    checkpoint::Selection selection =
+        checkpoint::select(runtime.world(), options.checkpoint.load, wanted_checkpoint(options), damaged);
+    comm::agree(runtime.world(), [&] {
+        if (!selection.checkpoint)
+            throw Error(ErrorCategory::checkpoint,
+                        concat("there is no checkpoint in ", options.checkpoint.load),
+                        {"--load names it", "try: the --save directory of a trained model"});
+    });
+    return selection;
 }
 
-// An engine with the weights of the checkpoint.
+// An engine with the weights of the selected checkpoint, or of the newest earlier one that is whole, as a run
+// that resumes takes it. Collective.
 struct Loaded {
     std::unique_ptr<backend::Backend> backend;
     std::optional<Engine> engine;
+    checkpoint::Selection selection;
 
     Loaded(const options::Resolved& options, const data::Tokenizer& tokenizer, std::int64_t vocabulary,
-           const std::filesystem::path& path, comm::Runtime& runtime) {
+           checkpoint::Selection selected, comm::Runtime& runtime)
+        : selection(std::move(selected)) {
         comm::agree(runtime.world(), [&] { backend = make_backend(options, runtime); });
         EngineSetup setup = engine_setup(options, vocabulary, Purpose::forward_only);
         setup.documents.end = tokenizer.end_of_document();
         engine.emplace(setup, comm::ProcessGroups(runtime, setup.grid, *backend), *backend);
-        comm::agree(runtime.world(), [&] { checkpoint::require_model(path, engine->parameters()); });
-        checkpoint::load(path, {&engine->parameters(), nullptr, backend.get(), &engine->groups()});
+        std::vector<checkpoint::PassedOver> damaged;
+        while (const std::optional<Error> failure = load()) {
+            damaged.push_back({*selection.checkpoint, first_words(*failure)});
+            selection = require_checkpoint(options, runtime, damaged);
+        }
+        warn_passed_over(selection, runtime);
+    }
+
+  private:
+    std::optional<Error> load() {
+        comm::HostGroup& world = *engine->groups().world;
+        comm::agree(world, [&] { checkpoint::require_model(*selection.checkpoint, engine->parameters()); });
+        return comm::attempt(world, [&] {
+            checkpoint::load(*selection.checkpoint,
+                             {&engine->parameters(), nullptr, backend.get(), &engine->groups()});
+        });
     }
 };
 
@@ -110,17 +131,15 @@ std::int32_t choose(const std::vector<double>& logits, double temperature, std::
 int generate(const options::Resolved& options, comm::Runtime& runtime) {
     std::unique_ptr<data::Tokenizer> tokenizer;
     std::int64_t vocabulary = 0;
-    std::filesystem::path path;
     std::vector<std::int32_t> tokens;
     comm::agree(runtime.world(), [&] {
         tokenizer = make_tokenizer(options);
         vocabulary = model_vocabulary(options, *tokenizer);
-        path = require_checkpoint(options, runtime);
         tokens = tokenizer->encode(options.generation.prompt);
         if (tokens.empty()) // something to continue: the start of a document
             tokens.push_back(tokenizer->end_of_document());
     });
-    Loaded loaded(options, *tokenizer, vocabulary, path, runtime);
+    Loaded loaded(options, *tokenizer, vocabulary, require_checkpoint(options, runtime), runtime);
     Context context(options.model.seq_length, options.batch.micro_batch_size, tokenizer->end_of_document());
     const std::size_t prompt_tokens = tokens.size();
     for (std::int64_t i = 0; i < options.generation.max_new_tokens; ++i) {
@@ -142,13 +161,12 @@ int generate(const options::Resolved& options, comm::Runtime& runtime) {
 int evaluate(const options::Resolved& options, comm::Runtime& runtime) {
     std::unique_ptr<data::Tokenizer> tokenizer;
     std::int64_t vocabulary = 0;
-    std::filesystem::path path;
     std::optional<data::Dataset> dataset;
     comm::agree(runtime.world(), [&] {
         tokenizer = make_tokenizer(options);
         vocabulary = model_vocabulary(options, *tokenizer);
-        path = require_checkpoint(options, runtime);
     });
+    checkpoint::Selection selected = require_checkpoint(options, runtime);
     data::DatasetOptions paths = dataset_options(options, vocabulary);
     prepare_data(paths, options.data.cache_path, *tokenizer, runtime, [&](const std::string& text) {
         if (runtime.rank() == 0)
@@ -165,7 +183,7 @@ int evaluate(const options::Resolved& options, comm::Runtime& runtime) {
                         {"evaluate reads the second (valid) and the third (test) part",
                          "try: --split 0,1,0 for all documents, or --valid-data-path"});
     });
-    Loaded loaded(options, *tokenizer, vocabulary, path, runtime);
+    Loaded loaded(options, *tokenizer, vocabulary, std::move(selected), runtime);
     if (runtime.rank() == 0)
         std::cout << describe_documents(loaded.engine->setup());
     for (const data::Split split : {data::Split::valid, data::Split::test}) {
@@ -173,7 +191,9 @@ int evaluate(const options::Resolved& options, comm::Runtime& runtime) {
             continue;
         const double loss = *mean_loss(*loaded.engine, *dataset, split, 0, options);
         if (runtime.rank() == 0)
-            std::cout << format_evaluation(data::name_of(split), path.filename().string(), loss) << std::endl;
+            std::cout << format_evaluation(data::name_of(split),
+                                           loaded.selection.checkpoint->filename().string(), loss)
+                      << std::endl;
     }
     return 0;
 }

@@ -1,11 +1,14 @@
 // Checkpoints against plain files of the same bytes on the same file system, by turns in one run, the best of
 // each: a save (with and without reading it again) against each rank writing its share into a file of its own
 // with fsync, a load with its sums against reading these files, and the step after the start of a background
-// save against a step without. Files are dropped from the page cache before they are read. One JSON object on
-// standard output. usage: mpirun -np N checkpoint DIRECTORY [LAYERS HIDDEN TURNS]
+// save against a step without. All write new files; files are dropped from the page cache before they are
+// read. One JSON object of seconds, and of processor seconds of the first rank, on standard output. usage:
+// mpirun -np N checkpoint DIRECTORY [LAYERS HIDDEN TURNS]
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdlib>
+#include <ctime>
 #include <fcntl.h>
 #include <filesystem>
 #include <fstream>
@@ -38,17 +41,21 @@ class Bench {
     void turn() {
         checkpoint::SaveOptions unread;
         unread.read_back = checkpoint::ReadBack::no;
-        best_[0] = std::min(best_[0], timed([&] { write_plain(); }));
-        best_[1] = std::min(best_[1], timed([&] { checkpoint::save(directory_, state_, model_, unread); }));
-        best_[2] = std::min(best_[2], timed([&] { saved_ = checkpoint::save(directory_, state_, model_); }));
+        remove(plain());
+        time(kPlainWrite, [&] { write_plain(); });
+        remove_checkpoint();
+        time(kSaveUnread, [&] { saved_ = checkpoint::save(directory_, state_, model_, unread); });
+        remove_checkpoint();
+        time(kSave, [&] { saved_ = checkpoint::save(directory_, state_, model_); });
         forget(plain());
-        best_[3] = std::min(best_[3], timed([&] { read_plain(); }));
+        time(kPlainRead, [&] { read_plain(); });
         for (const auto& entry : fs::directory_iterator(saved_))
             forget(entry.path());
-        best_[4] = std::min(best_[4], timed([&] { checkpoint::load(saved_, model_); }));
-        best_[5] = std::min(best_[5], timed([&] { step(); }));
-        best_[6] = std::min(best_[6], timed([&] { background_.start(directory_, state_, model_, unread); }));
-        best_[7] = std::min(best_[7], timed([&] { step(); }));
+        time(kLoad, [&] { checkpoint::load(saved_, model_); });
+        time(kStep, [&] { step(); });
+        remove_checkpoint();
+        time(kPause, [&] { background_.start(directory_, state_, model_, {}); });
+        time(kStepWhileSaving, [&] { step(); });
         background_.finish();
     }
 
@@ -58,12 +65,11 @@ class Bench {
         if (runtime_.rank() != 0)
             return;
         const double megabytes = total[0] / 1e6;
-        std::cout << "{\"ranks\": " << runtime_.ranks() << ", \"megabytes\": " << megabytes
-                  << ", \"plain_write\": " << megabytes / best_[0] << ", \"save\": " << megabytes / best_[1]
-                  << ", \"save_read_back\": " << megabytes / best_[2]
-                  << ", \"plain_read\": " << megabytes / best_[3] << ", \"load\": " << megabytes / best_[4]
-                  << ", \"step\": " << best_[5] << ", \"pause\": " << best_[6]
-                  << ", \"step_while_saving\": " << best_[7] << "}" << std::endl;
+        std::cout << "{\"ranks\": " << runtime_.ranks() << ", \"megabytes\": " << megabytes;
+        for (std::size_t i = 0; i < kNames.size(); ++i)
+            std::cout << ", \"" << kNames[i] << "\": " << best_[i].seconds << ", \"" << kNames[i]
+                      << "_processor\": " << best_[i].processor_seconds;
+        std::cout << "}" << std::endl;
     }
 
   private:
@@ -81,16 +87,48 @@ class Bench {
         setup.global_batch = 2 * runtime.ranks();
         return setup;
     }
+    enum What : std::size_t {
+        kPlainWrite,
+        kSaveUnread,
+        kSave,
+        kPlainRead,
+        kLoad,
+        kStep,
+        kPause,
+        kStepWhileSaving
+    };
+    static constexpr std::array<const char*, 8> kNames{
+        "plain_write", "save_unread", "save", "plain_read", "load", "step", "pause", "step_while_saving"};
+    struct Best {
+        double seconds = 1e9;           // from the first rank's start to the last one's end
+        double processor_seconds = 1e9; // of this rank, all its threads
+    };
     fs::path plain() const { return directory_ / concat("plain.", runtime_.rank()); }
 
-    // Seconds from the first rank's start to the last one's end.
     template <class Work>
-    double timed(Work work) {
+    void time(What what, Work work) {
         runtime_.world().barrier();
         const auto start = std::chrono::steady_clock::now();
+        const double processor = processor_seconds();
         work();
+        best_[what].processor_seconds =
+            std::min(best_[what].processor_seconds, processor_seconds() - processor);
         runtime_.world().barrier();
-        return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+        best_[what].seconds =
+            std::min(best_[what].seconds,
+                     std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    }
+    static double processor_seconds() {
+        timespec time{};
+        static_cast<void>(::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time));
+        return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+    }
+    // Both sides write new files: what the deletion of old ones costs is timed on neither.
+    static void remove(const fs::path& path) { fs::remove_all(path); }
+    void remove_checkpoint() {
+        runtime_.world().barrier();
+        if (runtime_.rank() == 0 && !saved_.empty())
+            remove(saved_);
     }
     void write_plain() {
         const int file = ::open(plain().c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0666);
@@ -129,7 +167,7 @@ class Bench {
     std::int64_t bytes_;
     std::vector<std::byte> memory_;
     checkpoint::BackgroundSave background_;
-    std::vector<double> best_ = std::vector<double>(8, 1e9);
+    std::array<Best, kNames.size()> best_;
 };
 
 } // namespace
@@ -141,7 +179,7 @@ int main(int argc, char** argv) {
     const auto number = [&](int i, std::int64_t otherwise) {
         return argc > i ? std::atoll(argv[i]) : otherwise;
     };
-    Bench bench(runtime, argv[1], number(2, 6), number(3, 512));
+    Bench bench(runtime, argv[1], number(2, 12), number(3, 768));
     for (std::int64_t turn = 0; turn < number(4, 5); ++turn)
         bench.turn();
     bench.print();

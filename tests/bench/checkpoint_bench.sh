@@ -12,11 +12,16 @@ for ranks in 1 "${RANKS:-2}"; do
     "${MPIRUN:-mpirun}" "${MPIRUN_FLAGS[@]}" -np "$ranks" "$build/tests/bench/checkpoint" "$work" | tee -a "$work/all" |
         sed 's/[{}",:]/ /g' | awk '{
             for (i = 1; i < NF; i += 2) v[$i] = $(i + 1)
-            printf "checkpoint of %.0f MB, %d ranks: save %.0f MB/s (%.0f %% of plain writes; read again as well: %.0f %%), " \
+            mb = v["megabytes"]
+            printf "checkpoint of %.0f MB, %d ranks: save %.0f MB/s (%.0f %% of plain writes; not read again: %.0f %%), " \
                 "load %.0f MB/s (%.0f %% of plain reads), --async-save: pause %.0f ms, next step %+.1f %%\n",
-                v["megabytes"], v["ranks"], v["save"], 100 * v["save"] / v["plain_write"],
-                100 * v["save_read_back"] / v["plain_write"], v["load"], 100 * v["load"] / v["plain_read"],
+                mb, v["ranks"], mb / v["save"], 100 * v["plain_write"] / v["save"],
+                100 * v["plain_write"] / v["save_unread"], mb / v["load"], 100 * v["plain_read"] / v["load"],
                 1000 * v["pause"], 100 * (v["step_while_saving"] / v["step"] - 1)
+            printf "  processor seconds of a rank: plain write %.3f, save %.3f (not read again %.3f), plain read %.3f, load %.3f, " \
+                "step %.3f, with a save beside it %.3f\n", v["plain_write_processor"], v["save_processor"],
+                v["save_unread_processor"], v["plain_read_processor"], v["load_processor"], v["step_processor"],
+                v["step_while_saving_processor"]
         }'
 done
 [ "${VERBOSE:-0}" != 1 ] || cat "$work/all"

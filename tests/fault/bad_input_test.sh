@@ -148,6 +148,26 @@ for command in generate evaluate; do
     check_refused "$command of another vocabulary" 1 4 "good/iter_0000001 is of another model" "try: " $command \
         --load "$s/good" --config tests/configs/tiny.cfg --vocab-file "$s/300.json" --merge-file "$s/300.txt" "${more[@]}"
 done
+# Data that is damaged shows only when it is read: the same words as in training.
+spoilt
+run_well "a second checkpoint" 1 "${tiny[@]}" "${one_step[@]}" --train-iters 2 --load "$s/good" --save "$s/spoilt"
+flip() { # FILE: a bit in the middle of the weights, which lie first
+    printf "\\x$(printf %02x $(($(od -An -tu1 -j 40000 -N 1 "$1") ^ 16)))" | dd of="$1" bs=1 seek=40000 conv=notrunc status=none
+}
+flip "$s/spoilt/iter_0000002/stage_000.h5"
+for command in generate evaluate; do
+    more=(--config tests/configs/tiny.cfg --load "$s/spoilt")
+    [[ $command != generate ]] || more+=(--prompt x --max-new-tokens 2)
+    [[ $command != evaluate ]] || more+=(--split 0,1,0 --eval-iters 1)
+    run_well "$command from damaged data, an earlier one" 2 $command "${more[@]}"
+    check_contains "$command says that it falls back" "$errors" "trireme: WARNING: $s/spoilt/iter_0000001 is loaded in place of"
+    check_contains "$command says why" "$errors" "iter_0000002: $s/spoilt/iter_0000002 is damaged; stage_000.h5 /"
+    check_refused "$command from damaged data, falling back refused" 2 4 \
+        "the checkpoint iter_0000002 in $s/spoilt cannot be loaded" \
+        "iter_0000002 is damaged.*try: without --no-load-fallback" $command "${more[@]}" --no-load-fallback
+done
+flip "$s/spoilt/iter_0000001/stage_000.h5"
+check_refused "evaluate, all damaged" 1 4 "no checkpoint in $s/spoilt can be loaded" "try: a copy" evaluate "${more[@]}"
 
 # --- output
 : >"$s/file"

@@ -65,25 +65,45 @@ random() { echo $(((RANDOM * 32768 + RANDOM) % $1)); }
 
 # --- kills
 phases=(begin reserve write sync read-back index publish rename marker end delete)
-# all_killed LAYOUT FAULT ARGUMENTS...: a run whose ranks are all killed at once when one of them has stopped at the fault.
-all_killed() {
-    local layout=$1 fault=$2 job start=$SECONDS children child stopped=
-    shift 2
+milliseconds() { echo $((${EPOCHREALTIME/[.,]/} / 1000)); }
+slowest_end=0 slowest_case=none
+# dies WHO LAYOUT FAULT ARGUMENTS...: a run in which one rank kills itself at the fault, or all are killed at once when one of
+# them has stopped there. True if that happened and the run ended; how long the end took after it counts for the report.
+dies() {
+    local who=$1 layout=$2 fault=$3 action=kill job child children=() most=0 since='' start=$SECONDS taken
+    shift 3
+    [[ $who == one ]] || action=stop
     # shellcheck disable=SC2086
-    TRIREME_FAULT=$fault "${MPIRUN:-mpirun}" "${MPIRUN_FLAGS[@]}" -np "$(ranks_of "$layout")" "$programs/trireme" "${run[@]}" \
+    TRIREME_FAULT=$fault=$action "${MPIRUN:-mpirun}" "${MPIRUN_FLAGS[@]}" -np "$(ranks_of "$layout")" "$programs/trireme" "${run[@]}" \
         ${layouts[$layout]} --save "$s/run" --load "$s/run" "$@" >"$s/stdout" 2>"$s/stderr" </dev/null &
     job=$!
-    while [[ -z $stopped && $((SECONDS - start)) -lt $hang ]] && kill -0 $job 2>/dev/null; do
-        children=$(pgrep -P $job)
-        for child in $children; do
-            [[ $(awk '/^State:/{print $2}' "/proc/$child/status" 2>/dev/null) != T ]] || stopped=yes
-        done
+    while kill -0 $job 2>/dev/null; do
+        if [[ $((SECONDS - start)) -ge $hang ]]; then
+            # shellcheck disable=SC2046
+            kill -KILL $job $(pgrep -P $job)
+            wait $job
+            return 1
+        fi
+        mapfile -t children < <(pgrep -P $job)
+        [[ ${#children[@]} -le $most ]] || most=${#children[@]}
+        if [[ -z $since && $who == one && ${#children[@]} -lt $most ]]; then
+            since=$(milliseconds)
+        elif [[ -z $since && $who == all ]]; then
+            for child in "${children[@]}"; do
+                [[ $(awk '/^State:/{print $2}' "/proc/$child/status" 2>/dev/null) == T ]] || continue
+                kill -KILL "${children[@]}"
+                since=$(milliseconds)
+                break
+            done
+        fi
         sleep 0.02
     done
-    # shellcheck disable=SC2086
-    [[ -z $children ]] || kill -KILL $children 2>/dev/null
     wait $job
-    [[ -n $stopped ]]
+    status=$?
+    # Between two looks all may have ended.
+    taken=$(($(milliseconds) - ${since:-$(milliseconds)}))
+    if [[ $taken -gt $slowest_end ]]; then slowest_end=$taken slowest_case="$fault, $who killed, $layout $*"; fi
+    [[ $status != 0 ]]
 } 2>/dev/null
 killed() { # NUMBER
     local phase=${phases[$(($1 % ${#phases[@]}))]} round=$(($1 / ${#phases[@]})) layout fault visit=1 rank=0 who=one more=()
@@ -102,12 +122,7 @@ killed() { # NUMBER
         visit=1
     fi
     fault="save-$phase@$rank#$visit"
-    if [[ $who == one ]]; then
-        TRIREME_FAULT=$fault=kill train "$layout" "${more[@]}"
-        [[ $status != 0 ]] || not_ok "kill at $fault" "nobody was killed"
-    else
-        all_killed "$layout" "$fault=stop" "${more[@]}" || not_ok "stop at $fault" "nobody stopped"
-    fi
+    dies $who "$layout" "$fault" "${more[@]}" || not_ok "kill of $who at $fault, $layout ${more[*]}" "nobody was killed, or it hung"
     tally "killed at $phase"
     resumes "kill of $who at $fault, $layout ${more[*]}" "$layout" "$(saved "$s/stdout")"
 }
@@ -309,4 +324,4 @@ for ((i = 0; i < files; i++)); do spoilt_file $i; done
 for ((i = 0; i < markers; i++)); do marked $i; done
 echo "# cases: $kills kills, $disks disks, $flips flipped bits, $files spoilt files, $markers markers, leases and leftovers"
 for what in "${!count[@]}"; do echo "#   ${count[$what]} $what"; done | sort -k 3
-echo "# the longest run took $longest s"
+echo "# the longest run took $longest s; from a kill to the end of its run at most $slowest_end ms ($slowest_case)"

@@ -25,6 +25,8 @@ struct Place {
     std::vector<std::int64_t> shape;
     DType type = DType::f32;
     std::int64_t end() const { return offset + topology::Box::whole(shape).elements() * size_bytes(type); }
+    // From the first to the last byte of a box; what lies between its runs is in it as well.
+    topology::Interval extent(const topology::Box& box) const;
 };
 
 class DirectFile {
@@ -46,6 +48,8 @@ class DirectFile {
     void write(const Place& place, const topology::Box& box, std::span<const std::byte> bytes);
     void read(const Place& place, const topology::Box& box, std::span<std::byte> bytes);
     std::int64_t size() const; // bytes
+    // What was written there goes to the disk from now on, without waiting; a hint, which sync() completes.
+    void start_writing(const topology::Interval& bytes);
     void sync();
     // What was read or synced need not stay in memory: the next read asks the disk, where the system takes
     // the hint.

@@ -39,6 +39,8 @@ struct DatasetInfo {
     DType type = DType::f32;
 };
 
+enum class Durability : std::uint8_t { synced, later };
+
 class File {
   public:
     // Replaces what is there. A group of one rank uses plain files, larger ones MPI-IO. The group must
@@ -76,8 +78,8 @@ class File {
     // Files of this rank alone.
     void link(const std::string& name, const std::filesystem::path& other_file, const std::string& there);
 
-    // A written file is then on disk, synced by every rank.
-    void close();
+    // A written file is then on disk, synced by every rank; or, `later`, as soon as somebody syncs it.
+    void close(Durability durability = Durability::synced);
 
     // Largest transfer of one call to HDF5, which never comes near MPI's 2 GiB. For tests.
     void set_piece_bytes(std::int64_t bytes);
