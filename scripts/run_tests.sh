@@ -5,6 +5,7 @@
 # A suite is the GoogleTest programs made from tests/SUITE/*_test.cpp (an MPI test, whose first line is
 # `// ranks: 1 2 4`, runs on each number) and the executable tests/SUITE/**/*_test.sh, which print
 # `ok NAME`, `not ok NAME` or `ok NAME # SKIP reason` lines.
+# Lines `summary: TEXT` that a program prints are shown below its own line.
 # A skip reason that starts with `needs KIND` becomes a failure when KIND is named in TRIREME_REQUIRE=KIND,KIND.
 # TRIREME_TEST_LEVEL=quick|full tells tests how much to do, TRIREME_TEST_TIMEOUT (seconds) ends a program that hangs.
 set -u
@@ -118,6 +119,7 @@ run_program() {
     [[ $failed == "$failed_before" ]] || verdict="FAILED ($((failed - failed_before)))"
     [[ -t 1 ]] || printf '  %-45s ... ' "$label"
     printf '%s, %d tests, %d s\n' "$verdict" $((passed + failed + skipped - before)) $((SECONDS - start))
+    sed -n 's/^summary: /      /p' "$log"
     if [[ $failed != "$failed_before" ]]; then
         sed 's/^/      | /' "$log" | tail -n 60
         echo "      | (all of it: $log)"

@@ -445,6 +445,25 @@ TEST(ProcessGroups, HaveThePlannedMembers) {
     EXPECT_EQ(memory.allocated_bytes(), 0);
 }
 
+// Every other rank makes up a part, and each part is a layout of its own.
+TEST(ProcessGroups, OverAPartOfTheWorld) {
+    HostBackend memory;
+    comm::Runtime& r = runtime();
+    const int number = r.rank() % 2, size = (r.ranks() + 1 - number) / 2;
+    const auto part = r.part(number);
+    ASSERT_EQ(part->size(), size);
+    EXPECT_EQ(part->rank(), r.rank() / 2);
+    if (number == 0) { // the others have nothing to do with it
+        const ProcessGroups groups(*part, {.tensor = 1, .data = size, .pipeline = 1}, memory);
+        EXPECT_EQ(groups.world, part.get());
+        EXPECT_EQ(groups.at.data, r.rank() / 2);
+        std::int64_t sum = r.rank();
+        groups.data->all_reduce(Tensor(&sum, Shape{1}, DType::i64), ReduceOp::sum);
+        EXPECT_EQ(sum, size * (size - 1)); // 0 + 2 + 4 + ...
+        EXPECT_EQ(groups.data->world_ranks().back(), 2 * (size - 1));
+    }
+}
+
 } // namespace
 
 } // namespace trireme::comm

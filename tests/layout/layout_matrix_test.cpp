@@ -11,6 +11,7 @@
 #include <string>
 
 #include "support/mpi_test.hpp"
+#include "support/omitting.hpp"
 #include "support/tiny_model.hpp"
 #include "train/replicas.hpp"
 #include "trireme/catalogue/catalogue.hpp"
@@ -528,38 +529,6 @@ TEST(LayoutMatrix, EachRankHoldsItsShare) {
     }
 }
 
-// Forwards to another communicator, except for one call of a step (by number) or one channel of transfers.
-class Omitting : public comm::Communicator {
-  public:
-    Omitting(std::unique_ptr<comm::Communicator> inner, int omitted)
-        : Communicator(inner->name(), inner->world_ranks(), inner->rank()), inner_(std::move(inner)),
-          omitted_(omitted) {}
-
-    void start_step() { calls_ = 0; }
-    int calls() const { return calls_; }
-
-  private:
-    bool omit() { return calls_++ == omitted_; }
-    void do_all_reduce(Tensor x, comm::ReduceOp op) override {
-        if (!omit())
-            inner_->all_reduce(x, op);
-    }
-    void do_reduce_scatter(const Tensor& from, Tensor to) override { inner_->reduce_scatter(from, to); }
-    void do_all_gather(const Tensor& from, Tensor to) override { inner_->all_gather(from, to); }
-    void do_broadcast(Tensor x, int root) override { inner_->broadcast(x, root); }
-    comm::Request do_send(const Tensor& x, int to, int channel) override {
-        return channel == omitted_ ? comm::Request{} : inner_->send(x, to, channel);
-    }
-    comm::Request do_receive(Tensor x, int from, int channel) override {
-        return channel == omitted_ ? comm::Request{} : inner_->receive(x, from, channel);
-    }
-    void do_wait(comm::Request& request) override { inner_->wait(request); }
-
-    std::unique_ptr<comm::Communicator> inner_;
-    int omitted_;
-    int calls_ = 0;
-};
-
 struct Omission {
     std::vector<double> losses;
     int calls = 0; // that the group saw in one step
@@ -575,8 +544,8 @@ Omission losses_without(std::unique_ptr<comm::Communicator> comm::ProcessGroups:
         setup.grid = {1, 2, 2};
     const auto backend = backend::make_cpu_backend(1);
     comm::ProcessGroups groups(runtime(), setup.grid, *backend);
-    auto replacement = std::make_unique<Omitting>(std::move(groups.*group), omitted);
-    Omitting& watched = *replacement;
+    auto replacement = std::make_unique<test::Omitting>(std::move(groups.*group), omitted);
+    test::Omitting& watched = *replacement;
     groups.*group = std::move(replacement);
     train::Engine engine(setup, std::move(groups), *backend);
     engine.initialise_weights();

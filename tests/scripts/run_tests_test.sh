@@ -45,9 +45,10 @@ check_equal "no test at all is a failure" "$(closing scripts)" "1 0 passed, 1 fa
 
 script good_test.sh <<'END'
 #!/bin/sh
-echo "ok level $TRIREME_TEST_LEVEL"
+echo "ok level $TRIREME_TEST_LEVEL"; echo "summary: 12 of 13 met"; echo "no summary: 5"
 END
 check_equal "all good: status 0" "$(closing scripts)" "0 1 passed, 0 failed, 0 skipped"
+check_equal "what a program sums up is shown" "$(grep summary output; grep met output)" "      12 of 13 met"
 check_equal "an unknown level is refused" "$(TRIREME_TEST_LEVEL=some closing scripts | cut -d ' ' -f 1)" 2
 
 # One real GoogleTest program, told by its name's filter what to do.

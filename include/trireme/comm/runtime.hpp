@@ -31,7 +31,12 @@ class Runtime {
     int local_rank() const; // among the ranks of this node
     int ranks_on_node() const;
     const std::vector<std::string>& hosts() const; // of every world rank
-    std::string started_by() const;                // "mpirun", "srun", "alone": for messages
+
+    // The ranks that give the same number (>= 0) as a group of their own, in their order: several runs side
+    // by side. Collective over the world.
+    std::unique_ptr<HostGroup> part(int number);
+
+    std::string started_by() const; // "mpirun", "srun", "alone": for messages
 
     // Whether all ranks of the world throw this Error together (comm::agree()).
     bool error_is_common(const Error& error) const;
@@ -46,13 +51,16 @@ class Runtime {
   private:
     struct Impl;
     std::unique_ptr<Impl> impl_;
-    friend struct ProcessGroups;
     friend class Watchdog;
 };
 
-// All groups of a layout (topology/grid.hpp shows the order). Collective over the world.
+// All groups of a layout (topology/grid.hpp shows the order).
 struct ProcessGroups {
+    // Over all ranks. Collective over the world.
     ProcessGroups(Runtime& runtime, const topology::Grid& grid, backend::Backend& backend);
+    // Over these ranks, the runtime's world or a part of it: the grid counts ranks within it. Collective over
+    // the ranks, which must outlive the groups.
+    ProcessGroups(HostGroup& ranks, const topology::Grid& grid, backend::Backend& backend);
     // The groups of a rank that works alone, whatever other ranks there are: `world` is a group of one
     // (make_self_host_group()) and must outlive the groups.
     static ProcessGroups alone(HostGroup& world);
@@ -68,7 +76,7 @@ struct ProcessGroups {
 
     topology::Grid grid;
     topology::Coordinates at;                // of this rank
-    HostGroup* world = nullptr;              // owned by the runtime
+    HostGroup* world = nullptr;              // all ranks of the layout; owned by the runtime or the caller
     std::unique_ptr<HostGroup> stage;        // tensor x data ranks of this pipeline stage
     std::unique_ptr<Communicator> tensor;    // on the compute stream
     std::unique_ptr<Communicator> key_value; // tensor ranks that hold the same key/value group

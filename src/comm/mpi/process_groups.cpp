@@ -1,5 +1,6 @@
-// The groups of a layout, each by one MPI_Comm_split of the world: the ranks of a group share its lowest
-// world rank as colour. Groups of one rank need no MPI.
+// The groups of a layout, each by one MPI_Comm_split of all its ranks: the ranks of a group share its lowest
+// rank as colour. Groups of one rank need no MPI.
+#include <algorithm>
 #include <functional>
 
 #include "comm/mpi/mpi_communicator.hpp"
@@ -15,14 +16,16 @@ namespace {
 
 using backend::StreamRole;
 
-// `members`: the world ranks of this rank's group, of equal size on all ranks; `belongs`: whether this rank
-// is one.
-std::unique_ptr<Communicator> make_group(const char* name, const std::vector<int>& members, int world_rank,
-                                         MPI_Comm world, backend::Backend& backend, backend::StreamRole role,
+// `members`: the ranks of this rank's group, numbered within `all` and of equal number on all ranks;
+// `belongs`: whether this rank is one.
+std::unique_ptr<Communicator> make_group(const char* name, const std::vector<int>& members,
+                                         const HostGroup& all, backend::Backend& backend,
+                                         backend::StreamRole role,
                                          const std::shared_ptr<MpiProgress>& progress, bool belongs = true) {
+    const auto in_world = [&](int rank) { return all.world_ranks()[static_cast<std::size_t>(rank)]; };
     if (members.size() == 1)
-        return make_self_communicator(name, world_rank, &backend);
-    MpiComm comm = split(world, belongs ? members.front() : -1, name);
+        return make_self_communicator(name, in_world(all.rank()), &backend);
+    MpiComm comm = split(mpi_comm(all), belongs ? members.front() : -1, name);
     if (!belongs)
         return nullptr;
     std::unique_ptr<Communicator> group;
@@ -33,24 +36,28 @@ std::unique_ptr<Communicator> make_group(const char* name, const std::vector<int
         group = make_nccl_communicator(name, std::move(comm), backend, role);
 #endif
     static_cast<void>(role); // host memory has one stream
-    TRIREME_ASSERT(group->world_ranks() == members, "the ", name, " has other members than planned");
+    TRIREME_ASSERT(std::ranges::equal(group->world_ranks(), members, {}, {}, in_world), "the ", name,
+                   " has other members than planned");
     return group;
 }
 
 } // namespace
 
 ProcessGroups::ProcessGroups(Runtime& runtime, const topology::Grid& layout, backend::Backend& backend)
-    : grid(layout), at(layout.coordinates(runtime.rank())), world(&runtime.world()) {
-    const int rank = runtime.rank();
-    TRIREME_ASSERT(grid.ranks() == runtime.ranks(), grid.text(), " on ", runtime.ranks(), " ranks");
-    const MPI_Comm all = runtime.impl_->world.comm();
+    : ProcessGroups(runtime.world(), layout, backend) {}
+
+ProcessGroups::ProcessGroups(HostGroup& ranks, const topology::Grid& layout, backend::Backend& backend)
+    : grid(layout), at(layout.coordinates(ranks.rank())), world(&ranks) {
+    const int rank = ranks.rank();
+    TRIREME_ASSERT(grid.ranks() == ranks.size(), grid.text(), " on ", ranks.size(), " ranks");
 
     const std::vector<int> stage_members = grid.stage_group(rank);
-    stage = std::make_unique<MpiHostGroup>("stage group", split(all, stage_members.front(), "stage group"));
+    stage = std::make_unique<MpiHostGroup>("stage group",
+                                           split(mpi_comm(ranks), stage_members.front(), "stage group"));
     const auto progress = std::make_shared<MpiProgress>();
     const auto make = [&](const char* name, const std::vector<int>& members, StreamRole role,
                           bool belongs = true) {
-        return make_group(name, members, rank, all, backend, role, progress, belongs);
+        return make_group(name, members, ranks, backend, role, progress, belongs);
     };
     tensor = make("tensor group", grid.tensor_group(rank), StreamRole::compute);
     key_value = make("key/value group", grid.key_value_group(rank), StreamRole::compute);

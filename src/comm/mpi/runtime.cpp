@@ -156,6 +156,11 @@ int Runtime::ranks_on_node() const {
 const std::vector<std::string>& Runtime::hosts() const {
     return impl_->hosts;
 }
+std::unique_ptr<HostGroup> Runtime::part(int number) {
+    TRIREME_ASSERT(number >= 0, "part ", number, " of the world");
+    return std::make_unique<MpiHostGroup>("part of the world",
+                                          split(impl_->world.comm(), number, "part of the world"));
+}
 std::string Runtime::started_by() const {
     return impl_->started_by;
 }
