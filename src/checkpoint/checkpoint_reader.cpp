@@ -41,6 +41,8 @@ storage::FloatType float_type(DType type) {
         return storage::FloatType::f64;
     case DType::bf16:
         return storage::FloatType::bf16;
+    case DType::f16:
+        return storage::FloatType::f16;
     default:
         throw Error(ErrorCategory::checkpoint, concat("tensors of ", name(type), " are no weights"));
     }

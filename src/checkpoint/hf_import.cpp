@@ -208,8 +208,10 @@ DType HfModel::type() const {
         return DType::bf16;
     case storage::FloatType::f64:
         return DType::f64;
+    case storage::FloatType::f16:
+        return DType::f16;
     default:
-        return DType::f32; // holds every F16
+        return DType::f32;
     }
 }
 

@@ -158,7 +158,7 @@ flip "$s/spoilt/iter_0000002/stage_000.h5"
 for command in generate evaluate; do
     more=(--config tests/configs/tiny.cfg --load "$s/spoilt")
     [[ $command != generate ]] || more+=(--prompt x --max-new-tokens 2)
-    [[ $command != evaluate ]] || more+=(--split 0,1,0 --eval-iters 1)
+    [[ $command != evaluate ]] || more+=(--split "0,1,0" --eval-iters 1)
     run_well "$command from damaged data, an earlier one" 2 $command "${more[@]}"
     check_contains "$command says that it falls back" "$errors" "trireme: WARNING: $s/spoilt/iter_0000001 is loaded in place of"
     check_contains "$command says why" "$errors" "iter_0000002: $s/spoilt/iter_0000002 is damaged; stage_000.h5 /"

@@ -133,6 +133,18 @@ run_trireme 1 "${generate[@]}" --load "$s/own-back"
 check_equal "generate after export and import" "$status: $output" "0: $said"
 tools diff "$s/own" "$s/own-back"
 check_contains "all its tensors are equal" "$output" "parameters: 68 equal, 0 differ, 0 missing"
+# In fp16 as well: an import keeps the type, so the second export has the bytes of the first.
+run_well "a model in fp16" 1 "${tiny[@]}" --save "$s/half" "${steps[@]}" --params-dtype fp16
+tools inspect --norms "$s/half"
+check_equal "norms of a checkpoint in fp16" "$status $(grep -c ' norm [0-9.e+-]* *from ' <<<"$output")" "0 $((4 * 68))"
+tools export-hf "$s/half-out" --load "$s/half"
+tools import-hf "$s/half-out" --save "$s/half-back"
+tools inspect "$s/half-back"
+check_contains "an import in fp16 stays in fp16" "$output" "holds      parameters fp16"
+tools export-hf "$s/half-again" --load "$s/half-back"
+check_equal "export, import and export in fp16" "$status $(cmp "$s/half-out/model.safetensors" "$s/half-again/model.safetensors" && echo same)" "0 same"
+run_well "generate in fp16 from an import" 1 "${generate[@]}" --load "$s/half-back" --tokenizer-type GPT2BPETokenizer \
+    --vocab-file tests/data/tiny/vocab.json --merge-file tests/data/tiny/merges.txt
 
 # --- one process, MPI or not
 run_trireme 2 checkpoint inspect "$s/one"
