@@ -1,6 +1,8 @@
 // Field by field, and nothing else: rules and defaults belong to the options layer.
 #include "configure.hpp"
 
+#include <cstdlib>
+
 #include "trireme/train/model_config.hpp"
 
 namespace trireme::train {
@@ -134,6 +136,10 @@ std::unique_ptr<backend::Backend> make_backend(const options::Resolved& options,
     setup.threads = static_cast<int>(options.machine.threads_per_rank);
     setup.local_rank = runtime.local_rank();
     setup.sums = options.machine.deterministic ? backend::SumOrder::fixed : backend::SumOrder::free;
+    // A kernel that is loaded when it is first called may wait for all that run, a receive that was posted
+    // ahead included, whose message waits for what this rank computes next. A user's own choice stands.
+    if (setup.device == backend::Device::cuda && options.layout.pipeline_parallel > 1)
+        ::setenv("CUDA_MODULE_LOADING", "EAGER", 0);
     return backend::make_backend(setup);
 }
 

@@ -44,6 +44,10 @@ ProcessGroups::ProcessGroups(Runtime& runtime, const topology::Grid& layout, bac
     const int rank = runtime.rank();
     TRIREME_ASSERT(grid.ranks() == runtime.ranks(), grid.text(), " on ", runtime.ranks(), " ranks");
     const MPI_Comm all = runtime.impl_->world.comm();
+#ifdef TRIREME_CUDA
+    if (backend.device() == backend::Device::cuda)
+        choose_nccl_settings(grid.pipeline);
+#endif
 
     const std::vector<int> stage_members = grid.stage_group(rank);
     stage = std::make_unique<MpiHostGroup>("stage group", split(all, stage_members.front(), "stage group"));
