@@ -2,6 +2,7 @@
 #include "configure.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "trireme/catalogue/catalogue.hpp"
 #include "trireme/plan/balance.hpp"
@@ -146,6 +147,10 @@ std::unique_ptr<backend::Backend> make_backend(const options::Resolved& options,
     setup.threads = static_cast<int>(options.machine.threads_per_rank);
     setup.local_rank = runtime.local_rank();
     setup.sums = options.machine.deterministic ? backend::SumOrder::fixed : backend::SumOrder::free;
+    // A kernel that is loaded when it is first called may wait for all that run, a receive that was posted
+    // ahead included, whose message waits for what this rank computes next. A user's own choice stands.
+    if (setup.device == backend::Device::cuda && options.layout.pipeline_parallel > 1)
+        ::setenv("CUDA_MODULE_LOADING", "EAGER", 0);
     return backend::make_backend(setup);
 }
 

@@ -2,6 +2,7 @@
 // NCCL communicators against known sums, and training on two GPUs against the CPU alone: fp32, dropout on, in
 // every layout of two ranks and both schedules. Skipped unless each rank has a GPU of its own.
 #include <cmath>
+#include <cstdlib>
 #include <gtest/gtest.h>
 #include <memory>
 #include <numeric>
@@ -22,6 +23,9 @@ backend::Backend* gpu() {
     static const std::unique_ptr<backend::Backend> made = [] {
         std::unique_ptr<backend::Backend> backend;
         double lacking = 0;
+        // As a run with a pipeline has them; NCCL and CUDA read them once.
+        ::setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "0", 0);
+        ::setenv("CUDA_MODULE_LOADING", "EAGER", 0);
         try {
             backend = backend::make_backend(
                 {.device = backend::Device::cuda, .local_rank = runtime().local_rank()});

@@ -290,8 +290,8 @@ TEST_F(Gpu, RmsNorm) {
     struct Sizes {
         std::int64_t n, c;
     };
-    for (const auto [n, c] : {Sizes{1, 1}, Sizes{3, 7}, Sizes{33, 64}, Sizes{130, 768}, Sizes{9, 1023}, Sizes{20, 1536},
-                              Sizes{17, 3584}, Sizes{5, 12288}}) {
+    for (const auto [n, c] : {Sizes{1, 1}, Sizes{3, 7}, Sizes{33, 64}, Sizes{130, 768}, Sizes{9, 1023},
+                              Sizes{20, 1536}, Sizes{17, 3584}, Sizes{5, 12288}}) {
         const std::string what = concat("rms norm ", n, " x ", c);
         compare(what, {in({n, c}, -1, 3), in({c}), out({n, c}), statistic_out({n})},
                 [](Operations& ops, std::vector<Tensor>& t) {

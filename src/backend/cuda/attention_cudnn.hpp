@@ -1,7 +1,6 @@
-// Fused attention by cuDNN for bf16 without dropout or documents: forward, and the backward pass, deterministic
-// unless sums may run in any order.
-// Graphs are built at the first call of each shape and remembered. Without cudnn-frontend at build time
-// `supports` is always false.
+// Fused attention by cuDNN for bf16 without dropout or documents: forward, and the backward pass,
+// deterministic unless sums may run in any order. Graphs are built at the first call of each shape and
+// remembered. Without cudnn-frontend at build time `supports` is always false.
 #pragma once
 
 #include <cstdint>

@@ -48,9 +48,9 @@ __device__ inline void fetch_tile(const HeadRows<const bf16>& from, int first, i
     constexpr int kChunks = kDim / 8, kStep = kThreads / kChunks;
     static_assert(kRows % kStep == 0 && kStep % 8 == 0);
     const int chunk = static_cast<int>(threadIdx.x) % kChunks, r0 = static_cast<int>(threadIdx.x) / kChunks;
-    const std::uint32_t to = shared_address(tile) + static_cast<std::uint32_t>(chunk / 8 * kRows * 128 +
-                                                                               r0 * 128 +
-                                                                               ((chunk % 8) ^ (r0 % 8)) * 16);
+    const std::uint32_t to =
+        shared_address(tile) +
+        static_cast<std::uint32_t>(chunk / 8 * kRows * 128 + r0 * 128 + ((chunk % 8) ^ (r0 % 8)) * 16);
 #pragma unroll
     for (int i = 0; i < kRows / kStep; ++i) {
         const int row = first + r0 + i * kStep;
@@ -226,8 +226,8 @@ __device__ inline std::uint32_t spread_signs(std::uint32_t x) {
 
 // Writes rows row and row + 8 of a lane's part of d [64, kDim], each times a factor of its own.
 template <int kDim>
-__device__ inline void store_rows(const HeadRows<bf16>& to, int row, int length, const float (&d)[kDim / 8][4],
-                                  float factor, float factor_below) {
+__device__ inline void store_rows(const HeadRows<bf16>& to, int row, int length,
+                                  const float (&d)[kDim / 8][4], float factor, float factor_below) {
     const int column = static_cast<int>(threadIdx.x) % 4 * 2;
 #pragma unroll
     for (int h = 0; h < 2; ++h) {

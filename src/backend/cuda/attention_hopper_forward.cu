@@ -196,8 +196,8 @@ void launch(cudaStream_t stream, const Tensor& qkv, const AttentionSizes& sizes,
     auto* const kernel = hopper_forward_kernel<kDim, kDropout>;
     allow_shared(kernel, kForwardBytes<kDim>);
     const auto blocks = static_cast<unsigned>(blocks_for(sizes.length, kQueries) * sizes.heads * sizes.batch);
-    kernel<<<blocks, kThreads, kForwardBytes<kDim>, stream>>>(data<bf16>(qkv), sizes, kept,
-                                                              writable<bf16>(out), writable<float>(logsumexp));
+    kernel<<<blocks, kThreads, kForwardBytes<kDim>, stream>>>(
+        data<bf16>(qkv), sizes, kept, writable<bf16>(out), writable<float>(logsumexp));
     check_launch("attention_forward");
 }
 
@@ -208,12 +208,11 @@ void hopper_attention_forward(cudaStream_t stream, const Tensor& qkv, const Atte
     const AttentionSizes sizes(qkv, attention);
     const auto choose = [&](auto dim) {
         if (sizes.dropout.active)
-            launch<dim, true>(
-                stream, qkv, sizes,
-                draw_kept(stream, sizes,
-                          scratch.of<std::uint32_t>(
-                              cuda_scratch::kept_words(sizes.batch, sizes.heads, sizes.length))),
-                out, logsumexp);
+            launch<dim, true>(stream, qkv, sizes,
+                              draw_kept(stream, sizes,
+                                        scratch.of<std::uint32_t>(cuda_scratch::kept_words(
+                                            sizes.batch, sizes.heads, sizes.length))),
+                              out, logsumexp);
         else
             launch<dim, false>(stream, qkv, sizes, {}, out, logsumexp);
     };

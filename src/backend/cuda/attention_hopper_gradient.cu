@@ -10,9 +10,9 @@ namespace {
 
 using namespace hopper;
 
-constexpr int kRows = 128;  // queries of the first kernel's block, keys of the second's; 64 a warpgroup
-constexpr int kStep = 64;   // keys of the first kernel's step, queries of the second's
-constexpr int kStages = 3;  // steps in shared memory: one under way, one at work, one whose products may run
+constexpr int kRows = 128; // queries of the first kernel's block, keys of the second's; 64 a warpgroup
+constexpr int kStep = 64;  // keys of the first kernel's step, queries of the second's
+constexpr int kStages = 3; // steps in shared memory: one under way, one at work, one whose products may run
 constexpr int kBlocks = kStep / 8;
 
 // --- gradients of queries
@@ -164,8 +164,8 @@ __global__ void __launch_bounds__(kThreads, 1)
 constexpr int kWordRows = kRows / 32;
 constexpr int kStepBytes = kStep * (static_cast<int>(sizeof(float2)) + kWordRows * 4);
 template <int kDim>
-constexpr int kKeyBytes = (2 * kRows + 2 * kStages * kStep) * kDim* static_cast<int>(sizeof(bf16)) +
-                          kStages* kStepBytes;
+constexpr int kKeyBytes =
+    (2 * kRows + 2 * kStages * kStep) * kDim* static_cast<int>(sizeof(bf16)) + kStages* kStepBytes;
 
 // Grid: places (of groups). The block walks over the heads that share its group and their queries. Shared:
 // keys and values [128][dim], three each of queries and grad_out [64][dim], three times what a step has
@@ -218,8 +218,8 @@ __global__ void __launch_bounds__(kThreads, 1)
     const int bit = 8 * (warp % 2) + lane / 8 + 16 * (lane / 4 % 2);
 
     fetch_tile<kRows, kDim>(HeadRows<const bf16>(qkv, s, s.packed(), b, s.heads + group), k0, length, keys);
-    fetch_tile<kRows, kDim>(HeadRows<const bf16>(qkv, s, s.packed(), b, s.heads + s.groups + group), k0, length,
-                            values);
+    fetch_tile<kRows, kDim>(HeadRows<const bf16>(qkv, s, s.packed(), b, s.heads + s.groups + group), k0,
+                            length, values);
     fetch(0, 0);
     int buffer = 0;
     for (int number = 0; number < shared_by * steps; ++number) {

@@ -27,8 +27,8 @@ __global__ void __launch_bounds__(kPadded) draw_kernel(AttentionSizes s, int pad
     words[(static_cast<std::int64_t>(blockIdx.z) * (padded / 32) + blockIdx.y) * padded + query] = word;
 }
 
-// facts [B, H, padded]: (logsumexp / ln 2, sum over d of grad_out * out); behind the end infinity, which makes
-// weights 0. Lanes of 16 bytes; kDim / 8 of them a row of [T, B, H, D].
+// facts [B, H, padded]: (logsumexp / ln 2, sum over d of grad_out * out); behind the end infinity, which
+// makes weights 0. Lanes of 16 bytes; kDim / 8 of them a row of [T, B, H, D].
 template <int kDim>
 __global__ void __launch_bounds__(kThreads)
     facts_kernel(const bf16* grad_out, const bf16* out, const float* logsumexp, std::int64_t length,
@@ -72,7 +72,8 @@ void query_facts(cudaStream_t stream, const Tensor& grad_out, const Tensor& out,
     const std::int64_t padded = cuda_scratch::padded_length(sizes.length), heads = sizes.batch * sizes.heads;
     const auto launch = [&](auto dim) {
         facts_kernel<dim><<<blocks_for(padded * heads * (dim / 8), kThreads), kThreads, 0, stream>>>(
-            data<bf16>(grad_out), data<bf16>(out), data<float>(logsumexp), sizes.length, heads, padded, facts);
+            data<bf16>(grad_out), data<bf16>(out), data<float>(logsumexp), sizes.length, heads, padded,
+            facts);
     };
     if (sizes.dim == 64)
         launch(std::integral_constant<int, 64>{});

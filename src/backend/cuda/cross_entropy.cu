@@ -91,10 +91,10 @@ __global__ void gradient_kernel(T* logits, std::int64_t width, std::int64_t vali
     });
 }
 
-// All at once: the first `held_columns` (a multiple of N) of the row wait in shared memory between its passes,
-// so the logits cross the memory bus once in each direction; what does not fit there is read again, from the
-// second cache while few rows are at work: one a multiprocessor, by a block of 1024 threads. The gradient is
-// the one of gradient_kernel, bit for bit.
+// All at once: the first `held_columns` (a multiple of N) of the row wait in shared memory between its
+// passes, so the logits cross the memory bus once in each direction; what does not fit there is read again,
+// from the second cache while few rows are at work: one a multiprocessor, by a block of 1024 threads. The
+// gradient is the one of gradient_kernel, bit for bit.
 template <class T, int N, int kRowThreads>
 __global__ void __launch_bounds__(kRowThreads, 1024 / kRowThreads)
     whole_kernel(T* logits, std::int64_t n, int width, int valid, int held_columns,
@@ -233,8 +233,8 @@ void CudaOperations::do_cross_entropy(Tensor logits, std::int64_t valid_columns,
         kernel<<<one_each(logits), whole_row ? 512 : 1024, static_cast<std::size_t>(held_bytes), stream_>>>(
             writable<T>(logits), rows(logits), static_cast<int>(columns(logits)),
             static_cast<int>(valid_columns), static_cast<int>(held_bytes / size_bytes(logits.type())),
-            data<std::int32_t>(targets), data<float>(mask),
-            static_cast<float>(factor), writable<float>(maximum), writable<float>(sums));
+            data<std::int32_t>(targets), data<float>(mask), static_cast<float>(factor),
+            writable<float>(maximum), writable<float>(sums));
     });
     do_cross_entropy_loss(sums, mask, loss);
 }

@@ -111,9 +111,10 @@ void CudaOperations::do_layer_norm_forward(const Tensor& x, const Tensor& weight
         const std::int64_t width = columns(x);
         dispatch_packs<T>(fits_packs<T>(width, x, weight, bias, y), [&](auto n) {
             dispatch_warps<n>(width, [&](auto warps, auto held) {
-                forward_kernel<T, n, warps, held><<<blocks_for_rows<warps>(rows(x)), kNormThreads<warps>, 0, stream_>>>(
-                    data<T>(x), data<T>(weight), data<T>(bias), static_cast<float>(epsilon), rows(x), width,
-                    writable<T>(y), writable<float>(mean), writable<float>(rstd));
+                forward_kernel<T, n, warps, held>
+                    <<<blocks_for_rows<warps>(rows(x)), kNormThreads<warps>, 0, stream_>>>(
+                        data<T>(x), data<T>(weight), data<T>(bias), static_cast<float>(epsilon), rows(x),
+                        width, writable<T>(y), writable<float>(mean), writable<float>(rstd));
                 check_launch("layer_norm_forward");
             });
         });

@@ -63,7 +63,8 @@ __device__ void walk(const HeldRow<T, N, kGroup, kHeld>& row, const Visit& visit
 }
 // visit(first element, values of a, values of b)
 template <class T, int N, int kGroup, int kHeld, class Visit>
-__device__ void walk(const HeldRow<T, N, kGroup, kHeld>& a, const HeldRow<T, N, kGroup, kHeld>& b, const Visit& visit) {
+__device__ void walk(const HeldRow<T, N, kGroup, kHeld>& a, const HeldRow<T, N, kGroup, kHeld>& b,
+                     const Visit& visit) {
 #pragma unroll
     for (int k = 0; k < kHeld; ++k)
         if (a.lane() + k * kGroup < a.packs()) {

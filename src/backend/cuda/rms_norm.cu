@@ -93,9 +93,10 @@ void CudaOperations::do_rms_norm_forward(const Tensor& x, const Tensor& weight, 
         const std::int64_t width = columns(x);
         dispatch_packs<T>(fits_packs<T>(width, x, weight, y), [&](auto n) {
             dispatch_warps<n>(width, [&](auto warps, auto held) {
-                forward_kernel<T, n, warps, held><<<blocks_for_rows<warps>(rows(x)), kNormThreads<warps>, 0, stream_>>>(
-                    data<T>(x), data<T>(weight), static_cast<float>(epsilon), rows(x), width, writable<T>(y),
-                    writable<float>(rstd));
+                forward_kernel<T, n, warps, held>
+                    <<<blocks_for_rows<warps>(rows(x)), kNormThreads<warps>, 0, stream_>>>(
+                        data<T>(x), data<T>(weight), static_cast<float>(epsilon), rows(x), width,
+                        writable<T>(y), writable<float>(rstd));
                 check_launch("rms_norm_forward");
             });
         });

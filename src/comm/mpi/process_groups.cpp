@@ -50,6 +50,10 @@ ProcessGroups::ProcessGroups(HostGroup& ranks, const topology::Grid& layout, bac
     : grid(layout), at(layout.coordinates(ranks.rank())), world(&ranks) {
     const int rank = ranks.rank();
     TRIREME_ASSERT(grid.ranks() == ranks.size(), grid.text(), " on ", ranks.size(), " ranks");
+#ifdef TRIREME_CUDA
+    if (backend.device() == backend::Device::cuda)
+        choose_nccl_settings(grid.pipeline);
+#endif
 
     const std::vector<int> stage_members = grid.stage_group(rank);
     stage = std::make_unique<MpiHostGroup>("stage group",

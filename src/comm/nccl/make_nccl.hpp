@@ -9,6 +9,9 @@
 
 namespace trireme::comm {
 
+// Before the first communicator; the same on all ranks.
+void choose_nccl_settings(int pipeline_ranks);
+
 // Collective over `comm`, whose ranks are the group's. The backend must be a CUDA backend and outlive the
 // communicator.
 std::unique_ptr<Communicator> make_nccl_communicator(const std::string& name, MpiComm comm,

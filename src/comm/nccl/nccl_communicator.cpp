@@ -39,16 +39,6 @@ std::size_t count(const Tensor& x) {
     return static_cast<std::size_t>(x.elements());
 }
 
-// Messages that cross on communicators of several streams hang where NCCL takes its buffers through cuMem,
-// and do not where it does not (NCCL 2.28.3 on two H200s, tests/gpu/nccl_test). NCCL_LAUNCH_ORDER_IMPLICIT
-// must stay off: a kernel then starts after all that were called before it, also after a receive that was
-// posted ahead behind another one and can only start when that one's message has come. Without it nothing
-// waits for room: the kernels of all communicators of a rank fit on one GPU together, and products end. A
-// user's own choice stands.
-void choose_settings() {
-    ::setenv("NCCL_CUMEM_ENABLE", "0", 0);
-}
-
 ncclUniqueId new_id(const char* group) {
     ncclUniqueId id;
     check_nccl(ncclGetUniqueId(&id), "creation of an id", group);
@@ -64,12 +54,23 @@ NcclComm connect(const ncclUniqueId& id, int ranks, int rank, const char* group)
 
 } // namespace
 
+// Messages that cross on communicators of several streams hang where NCCL takes its buffers through cuMem,
+// and do not where it does not (NCCL 2.28.3 on two H200s, tests/gpu/nccl_test). Kernels of several
+// communicators that run at once must start in the order of the calls on every GPU, or each may wait for what
+// the other has not room to start. Not with a pipeline: a message would then also wait for the start of a
+// receive that was posted ahead behind another one, which starts only when that one's message has come
+// (MessagesCrossWithoutDeadlock hung by it). NCCL reads its settings once. A user's own choice stands.
+void choose_nccl_settings(int pipeline_ranks) {
+    ::setenv("NCCL_CUMEM_ENABLE", "0", 0);
+    if (pipeline_ranks == 1)
+        ::setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0);
+}
+
 NcclCommunicator::NcclCommunicator(std::string name, MpiComm comm, backend::CudaBackend& backend,
                                    StreamRole role, Use use)
     : Communicator(std::move(name), comm.world_ranks(), comm.rank()), mpi_(std::move(comm)),
       backend_(backend), role_(role), lasting_name_(lasting_name(this->name())) {
     TRIREME_ASSERT(size() > 1, "the ", lasting_name_, " has one rank, which needs no NCCL");
-    choose_settings();
     ncclUniqueId id{};
     if (rank() == 0)
         id = new_id(lasting_name_);
