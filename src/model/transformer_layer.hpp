@@ -86,8 +86,7 @@ class TransformerLayer {
     // otherwise `gradients` is filled for weight_gradient().
     // Modules that are recomputed are on the way, too.
     void input_gradient(const Tensor& input, const LayerActivations<Tensor>& kept, WeightsNow weights,
-                        const BatchMarks& batch, Tensor grad,
-                        const LayerGradients<Tensor>& gradients) const;
+                        const BatchMarks& batch, Tensor grad, const LayerGradients<Tensor>& gradients) const;
     void weight_gradient(const Tensor& input, const LayerActivations<Tensor>& kept,
                          const LayerGradients<Tensor>& gradients, backend::GradWrite write) const;
 
