@@ -4,6 +4,7 @@
 # TP 1 x PP 2 x DP 2 from the checkpoint, and continues a prompt.
 #   DEMO_TEXT=DIR     learn from the text files below DIR instead of this machine's documentation
 #   DEMO_ITERS=N      training steps in all (a multiple of 20; default 1600)
+#   DEMO_LR=X         largest learning rate (default 2e-3)
 #   DEMO_PROMPT=TEXT  what to continue
 # Everything lands in build/demo and is replaced by the next demo.
 set -euo pipefail
@@ -12,6 +13,7 @@ build=${BUILD:-build}
 demo=$build/demo
 mpirun=${MPIRUN:-mpirun}
 iters=${DEMO_ITERS:-1600}
+rate=${DEMO_LR:-2e-3}
 prompt=${DEMO_PROMPT:-This program is free software}
 # shellcheck source=scripts/mpi_environment.sh
 . "$(dirname "${BASH_SOURCE[0]}")/mpi_environment.sh"
@@ -66,7 +68,7 @@ step "turn the text into tokens" \
 
 model=(--num-layers 4 --hidden-size 192 --num-attention-heads 6 --seq-length 128 --max-position-embeddings 128
     --micro-batch-size 2 --global-batch-size 8 --hidden-dropout 0 --attention-dropout 0
-    --lr 2e-3 --min-lr 2e-4 --lr-decay-style cosine --lr-warmup-iters 20 --weight-decay 0.01 --clip-grad 1.0
+    --lr "$rate" --min-lr 2e-4 --lr-decay-style cosine --lr-warmup-iters 20 --weight-decay 0.01 --clip-grad 1.0
     --train-iters "$iters" --data-path "$demo/text_text_document" --split "95,5,0"
     --tokenizer-type GPT2BPETokenizer --vocab-file "$demo/vocab.json" --merge-file "$demo/merges.txt"
     --device cpu --log-interval "$interval" --eval-interval "$interval" --eval-iters 4 --save "$checkpoints" --load "$checkpoints" --save-interval "$half")
