@@ -73,8 +73,7 @@ double own_elements(const train::Engine& engine, const model::Parameters& parame
     const topology::Coordinates at = engine.groups().at;
     double sum = 0;
     for (const model::HeldParameter& held : parameters.held())
-        if (at.data == 0 && held.role == model::Role::owner &&
-            (held.parameter.split_axis >= 0 || at.tensor == 0))
+        if (at.data == 0 && held.role == model::Role::owner && held.shard.holder == 0)
             sum += static_cast<double>(held.shard.box.elements());
     return sum;
 }

@@ -25,6 +25,7 @@ std::string kind_of(const catalogue::Parameter& parameter) {
 TrainingRun::TrainingRun(const std::string& line, int ranks) : options(resolve_line(line, ranks)) {
     const auto tokenizer = train::make_tokenizer(options);
     setup = train::engine_setup(options, train::model_vocabulary(options, *tokenizer), train::Purpose::train);
+    setup.documents.end = tokenizer->end_of_document();
     rates = train::rate_schedule(options);
 }
 
