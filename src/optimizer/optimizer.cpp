@@ -147,6 +147,11 @@ void Optimizer::parameters_needed(const model::Part& part) {
         groups_->data->wait(states_[i].gathering);
 }
 
+bool Optimizer::in_flight() const {
+    return std::ranges::any_of(
+        states_, [](const State& state) { return state.gathering.pending() || state.reduction.pending(); });
+}
+
 void Optimizer::settle() {
     for (State& state : states_) {
         groups_->data->wait(state.gathering);

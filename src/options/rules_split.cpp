@@ -157,7 +157,9 @@ void check_split(Checker& check) {
             check.complain(concat(*v.num_layers, " layers do not fill ", pp, " pipeline stages",
                                   chunks > 1 ? concat(" of ", chunks, " model chunks") : "",
                                   ": each without embedding or output layer needs one"),
-                           {kLayers, kPp, kLayout}, concat("--", kPp, " ", *v.num_layers));
+                           {kLayers, kPp, kLayout},
+                           chunks > 1 ? "fewer stages or model chunks"
+                                      : concat("--", kPp, " ", *v.num_layers));
         return;
     }
     const auto problem = topology::problem_of(*v.num_layers, stages, chunks, asked.split);

@@ -25,7 +25,8 @@ class Reader {
     std::size_t at() const { return at_; }
 
   private:
-    static constexpr std::size_t kLongest = 1 << 16;
+    static constexpr std::size_t kLongest = 1 << 16; // letters
+    static constexpr int kDeepest = 16;              // parentheses in each other
 
     std::optional<std::string> sequence() {
         std::string all;
@@ -41,11 +42,14 @@ class Reader {
     std::optional<std::string> item() {
         std::optional<std::string> one;
         if (text_[at_] == '(') {
+            if (++depth_ > kDeepest)
+                return std::nullopt;
             ++at_;
             one = sequence();
-            if (!one || at_ == text_.size())
+            if (!one || one->empty() || at_ == text_.size())
                 return std::nullopt;
             ++at_; // the parenthesis that closes
+            --depth_;
         } else if (std::string("EtL|").find(text_[at_]) != std::string::npos) {
             one = std::string(1, text_[at_++]);
         } else {
@@ -56,7 +60,7 @@ class Reader {
         std::size_t times = 0;
         const char *first = text_.data() + at_ + 1, *last = text_.data() + text_.size();
         const auto [end, failure] = std::from_chars(first, last, times);
-        if (failure != std::errc{} || times == 0 || one->size() > kLongest / times)
+        if (failure != std::errc{} || times == 0 || times > kLongest || one->size() > kLongest / times)
             return std::nullopt;
         at_ = static_cast<std::size_t>(end - text_.data());
         std::string repeated;
@@ -67,6 +71,7 @@ class Reader {
 
     std::string text_;
     std::size_t at_ = 0;
+    int depth_ = 0;
 };
 
 } // namespace

@@ -142,13 +142,18 @@ struct Engine::Impl {
 Engine::Engine(const EngineSetup& setup, comm::ProcessGroups groups, backend::Backend& backend)
     : impl_(std::make_unique<Impl>(setup, std::move(groups), backend)) {}
 
-// MPI writes into the arena for as long as anything is in flight. An engine whose work is done waits for the
-// rest; where an error unwinds, the other ranks may never send it, so the memory stays until the process
-// ends.
+// MPI writes into our memory for as long as anything is in flight: where settle() was not reached, because an
+// error unwinds and other ranks may never send the rest, the memory stays until the process ends. NCCL's
+// communicators are aborted as they go, and with them all that is in flight.
 Engine::~Engine() {
-    if (std::uncaught_exceptions() > 0)
+    const bool unfinished =
+        std::uncaught_exceptions() > 0 || (impl_->optimizer && impl_->optimizer->in_flight());
+    if (unfinished && impl_->backend.device() == backend::Device::cpu)
         static_cast<void>(impl_.release());
-    else if (impl_->optimizer)
+}
+
+void Engine::settle() {
+    if (impl_->optimizer)
         impl_->optimizer->settle();
 }
 
@@ -269,8 +274,7 @@ const topology::Schedule& Engine::schedule() const {
     return impl_->executor.schedule();
 }
 model::Parameters& Engine::parameters() {
-    if (impl_->optimizer)
-        impl_->optimizer->settle();
+    settle();
     return impl_->parameters;
 }
 optimizer::Optimizer& Engine::optimizer() {

@@ -59,8 +59,9 @@ std::string spanning_line(const EngineSetup& setup, const std::vector<std::strin
     if (setup.type != DType::f64) { // the cost model knows GPUs, which train in fp32 at most
         const plan::Machine machine = plan::machine_for(backend.description());
         const plan::SpanCost seconds = plan::span_cost(setup, span, machine);
+        const bool known = backend.description().find("NVIDIA") != std::string::npos;
         cost =
-            concat("; on ", machine.name, " a step is foreseen to take ",
+            concat("; on ", known ? "" : "GPUs like ", machine.name, " a step is foreseen to take ",
                    fixed(seconds.spanning / seconds.inside, 2), " times as long as with TP inside a node (",
                    fixed(seconds.spanning * 1e3, 1), " ms, ", fixed(seconds.inside * 1e3, 1), " ms)");
     }
@@ -146,7 +147,7 @@ std::string describe_documents(const EngineSetup& setup) {
 }
 
 std::string no_document_ends(const EngineSetup& setup, std::int64_t samples) {
-    return concat("no document ends in the first ", samples, " samples: token ", setup.documents.end,
+    return concat("no document ends in ", samples, " samples: token ", setup.documents.end,
                   " is not among their ", samples * setup.model.sequence,
                   " tokens; data made without --append-eod never have it, and --reset-attention-mask, "
                   "--reset-position-ids and --eod-mask-loss then do nothing");

@@ -52,6 +52,9 @@ struct Loaded {
         while (const std::optional<Error> failure = load()) {
             damaged.push_back({*selection.checkpoint, first_words(*failure)});
             selection = require_checkpoint(options, runtime, damaged);
+            comm::agree(runtime.world(), [&] { // the options came from the first
+                require_same_model_options(damaged.front().checkpoint, *selection.checkpoint);
+            });
         }
         warn_passed_over(selection, runtime);
     }

@@ -68,6 +68,15 @@ int plan(const options::Resolved& options, void (*say)(const std::string&)) {
         machine = plan::find_machine(options.plan.machine);
     const plan::Software software = plan::software_of(setup);
     if (options.plan.search > 0) {
+        for (const char* const name :
+             {"pipeline-model-parallel-layout", "decoder-first-pipeline-num-layers",
+              "decoder-last-pipeline-num-layers", "account-for-embedding-in-pipeline-split",
+              "account-for-loss-in-pipeline-split", "recompute-modules"})
+            if (options.sources.given(name))
+                text += plan::screen_row(
+                    "note", concat("--", name,
+                                   " is left aside: --search spreads layers evenly, and its selective "
+                                   "recompute is that of core_attn"));
         plan::SearchSetup search;
         search.gpus = static_cast<int>(options.plan.search);
         search.most_tensor = options.plan.search_max_tensor_parallel > 0

@@ -127,6 +127,7 @@ class Training {
             save(SaveKind::last);
         if (!stop_ && !at_interval)
             evaluate_at_the_end();
+        engine_->settle();
         return leave(at_interval);
     }
 
@@ -269,6 +270,9 @@ class Training {
             damaged_.push_back({*checkpoint_, first_words(*failure)});
             const std::uint64_t seed = state_.seed;
             find_checkpoint();
+            if (checkpoint_ && options_.values.use_checkpoint_args)
+                comm::agree(world_,
+                            [&] { require_same_model_options(damaged_.front().checkpoint, *checkpoint_); });
             if (state_.seed != seed)
                 make_engine();
         }

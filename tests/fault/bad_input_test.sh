@@ -168,6 +168,16 @@ for command in generate evaluate; do
 done
 flip "$s/spoilt/iter_0000001/stage_000.h5"
 check_refused "evaluate, all damaged" 1 4 "no checkpoint in $s/spoilt can be loaded" "try: a copy" evaluate "${more[@]}"
+# The options of the model came from the damaged one: the earlier weights were trained as another model.
+spoilt
+run_well "a second checkpoint, of another model" 1 "${tiny[@]}" "${one_step[@]}" --train-iters 2 --load "$s/good" --save "$s/spoilt" \
+    --reset-attention-mask
+check_contains "resuming as another model is said" "$output" \
+    "the checkpoint was saved without --reset-attention-mask, this run trains with it"
+flip "$s/spoilt/iter_0000002/stage_000.h5"
+check_refused "falling back to another model" 2 4 "iter_0000002 is damaged, and the earlier iter_0000001 was trained as another model" \
+    "iter_0000002 alone has reset-attention-mask.*try: --ckpt-step" evaluate "${more[@]}"
+run_well "which --ckpt-step takes as what it is" 2 evaluate "${more[@]}" --ckpt-step 1
 
 # --- output
 : >"$s/file"

@@ -103,7 +103,7 @@ dies() {
     # Between two looks all may have ended.
     taken=$(($(milliseconds) - ${since:-$(milliseconds)}))
     if [[ $taken -gt $slowest_end ]]; then slowest_end=$taken slowest_case="$fault, $who killed, $layout $*"; fi
-    [[ $status != 0 ]]
+    [[ $status != 0 && ($who == one || -n $since) ]]
 } 2>/dev/null
 killed() { # NUMBER
     local phase=${phases[$(($1 % ${#phases[@]}))]} round=$(($1 / ${#phases[@]})) layout fault visit=1 rank=0 who=one more=()

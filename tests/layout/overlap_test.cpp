@@ -196,28 +196,43 @@ TEST(Overlap, ReductionsStartEarlyAndAreWaitedForAtTheEnd) {
     EXPECT_EQ(gathered.find('W', gathered.rfind('G')), std::string::npos) << gathered;
 }
 
-// MPI would write gathered weights into memory that has been given back.
-TEST(Overlap, NothingIsInFlightOnceTheEngineIsGone) {
+// Trains one step whose gathers are left in flight, then lets go of the engine, settled or not.
+std::string calls_of_a_last_step(backend::Backend& backend, bool settled) {
     train::EngineSetup setup = test::tiny_setup();
     setup.grid = {1, runtime().ranks(), 1};
     setup.bucket_elements = 500;
     setup.optimizer.sharding = optimizer::Sharding::data_ranks;
     setup.optimizer.overlap = Overlap::reduction_and_gather;
-    const auto backend = backend::make_cpu_backend(1);
-    comm::ProcessGroups groups(runtime(), setup.grid, *backend);
-    std::string calls;
+    comm::ProcessGroups groups(runtime(), setup.grid, backend);
+    static std::string calls; // outlives an engine that is never destroyed
+    calls.clear();
     groups.data = std::make_unique<Recording>(std::move(groups.data), calls);
-    {
-        train::Engine engine(setup, std::move(groups), *backend);
-        engine.initialise_weights();
-        test::SyntheticBatches batches(setup, engine.groups().at.data);
-        batches.start_step(0);
-        engine.train_step(batches, step_of(setup));
-        EXPECT_EQ(calls.find('W', calls.rfind('G')), std::string::npos) << calls;
-    }
+    train::Engine engine(setup, std::move(groups), backend);
+    engine.initialise_weights();
+    test::SyntheticBatches batches(setup, engine.groups().at.data);
+    batches.start_step(0);
+    engine.train_step(batches, step_of(setup));
+    EXPECT_EQ(calls.find('W', calls.rfind('G')), std::string::npos) << calls;
+    if (settled)
+        engine.settle();
+    return calls;
+}
+
+TEST(Overlap, SettlingWaitsForWhatTheLastStepLeftInFlight) {
+    const auto backend = backend::make_cpu_backend(1);
+    const std::string calls = calls_of_a_last_step(*backend, true);
     EXPECT_EQ(std::count(calls.begin() + static_cast<std::ptrdiff_t>(calls.rfind('G')), calls.end(), 'W'),
               std::ranges::count(calls, 'G'))
         << calls;
+}
+
+// MPI would write gathered weights into memory that has been given back.
+TEST(Overlap, MemoryStaysWhereSomethingIsInFlight) {
+    const auto settled = backend::make_cpu_backend(1), unsettled = backend::make_cpu_backend(1);
+    calls_of_a_last_step(*settled, true);
+    calls_of_a_last_step(*unsettled, false);
+    EXPECT_GT(unsettled->allocated_bytes(), settled->allocated_bytes()); // its own scratch alone
+    runtime().world().barrier();                                         // receives what is in flight
 }
 
 } // namespace

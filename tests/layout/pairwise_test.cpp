@@ -243,6 +243,8 @@ TEST(Pairwise, ACollectiveLeftOutIsSeen) {
         for (const char* const wanted : {"tensor", "pipeline", "data", "sequence", "ZeRO-1"})
             if (name == wanted)
                 choices.push_back({static_cast<int>(factor), 1});
+        if (name == "groups") // one, which both tensor ranks hold
+            choices.push_back({static_cast<int>(factor), 2});
     }
     const Case of = test::allowed_case_with(test::option_space(runtime().ranks()), choices);
     ASSERT_FALSE(of.empty());
@@ -263,7 +265,8 @@ TEST(Pairwise, ACollectiveLeftOutIsSeen) {
     for (const auto& [group, name] : {std::pair(&ProcessGroups::tensor, "tensor"),
                                       {&ProcessGroups::data, "data"},
                                       {&ProcessGroups::embedding, "embedding"},
-                                      {&ProcessGroups::model, "model"}}) {
+                                      {&ProcessGroups::model, "model"},
+                                      {&ProcessGroups::key_value, "key/value"}}) {
         Omission nothing{group, -1};
         EXPECT_FALSE(seen(nothing)) << name;
         ASSERT_GT(nothing.calls, 0) << name;

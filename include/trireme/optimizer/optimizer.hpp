@@ -85,6 +85,7 @@ class Optimizer : public model::StepHooks {
     // Waits for the weights of this part where they are still being gathered.
     void parameters_needed(const model::Part& part) override;
     void settle(); // waits for all that is in flight
+    bool in_flight() const;
     void progress() override;
 
     bool has(StateKind kind) const { return kind != StateKind::master_weights || has_master_; }

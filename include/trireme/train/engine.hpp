@@ -79,6 +79,10 @@ class Engine {
     // Logits after position `position` of row 0 of one micro-batch, over the real vocabulary, on every rank.
     std::vector<double> infer(pipeline::BatchSource& batches, std::int64_t position);
 
+    // Waits for all that is in flight between data ranks. An engine whose work is done settles before it
+    // goes.
+    void settle();
+
     const EngineSetup& setup() const;
     const memory::Plan& plan() const;
     const comm::ProcessGroups& groups() const;

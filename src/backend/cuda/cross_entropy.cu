@@ -217,13 +217,30 @@ void CudaOperations::do_cross_entropy_gradient(Tensor logits, std::int64_t valid
     });
 }
 
+namespace {
+
+// Shared memory that a block may hold: 160 KiB of the data centre's GPUs from compute capability 8.0 on, 99
+// KiB of the others.
+std::int64_t most_shared_bytes() {
+    static const std::int64_t most = [] {
+        int device = 0, bytes = 0;
+        check(cudaGetDevice(&device), "look-up of the GPU");
+        check(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device),
+              "look-up of the GPU");
+        // A few bytes are the kernel's own; whole packs of 16 bytes.
+        return std::min<std::int64_t>(std::int64_t{160} << 10, (bytes - 2048) / 1024 * 1024);
+    }();
+    return most;
+}
+
+} // namespace
+
 void CudaOperations::do_cross_entropy(Tensor logits, std::int64_t valid_columns, const Tensor& targets,
                                       const Tensor& mask, double factor, Tensor maximum, Tensor sums,
                                       Tensor loss) {
-    constexpr std::int64_t kMostShared = std::int64_t{160}
-                                         << 10; // of every GPU from compute capability 8.0 on
-    const std::int64_t held_bytes = std::min(columns(logits) * size_bytes(logits.type()), kMostShared);
-    const bool whole_row = held_bytes < kMostShared;
+    const std::int64_t most = most_shared_bytes();
+    const std::int64_t held_bytes = std::min(columns(logits) * size_bytes(logits.type()), most);
+    const bool whole_row = held_bytes < most;
     for_rows("cross_entropy", logits, [&](auto zero, auto n) {
         using T = decltype(zero);
         auto* const kernel = whole_row ? whole_kernel<T, n, 512> : whole_kernel<T, n, 1024>;

@@ -199,6 +199,11 @@ TEST(Placement, ReadsMegatronsLayouts) {
     EXPECT_EQ(read_layout("EL").pieces, (Sizes{0}));
     EXPECT_EQ(read_layout("Et*3|(tt|)*29,m|L").wrong, "there are no layers for multi-token prediction (m)");
     EXPECT_EQ(read_layout("Ett|xt|L").wrong, "'Ett|xt|L' cannot be read from 'xt|L' on");
+    // Neither a repetition of nothing nor parentheses without end keep anybody busy.
+    EXPECT_NE(read_layout("()*99999999999999EttL").wrong, "");
+    EXPECT_NE(read_layout("Et*99999999999999L").wrong, "");
+    EXPECT_NE(read_layout(std::string(100000, '(')).wrong, "");
+    EXPECT_EQ(read_layout("E((t*2|)*2)tL").wrong, "");
     EXPECT_EQ(read_layout("tt|L").wrong, "'tt|L' does not begin with the one embedding (E)");
     EXPECT_EQ(read_layout("Ett|LL").wrong, "'Ett|LL' does not end with the one head with its loss (L)");
     for (const char* wrong : {"", "(", "E(t", "Et)|L", "Et*|L", "Et*0|L", "Et*99999999999999999999|L", "*3",
