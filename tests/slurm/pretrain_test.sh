@@ -9,6 +9,7 @@ submit eight "${sizes[@]}" "$templates/pretrain.sbatch" "${model[@]}" "${layout[
 check_equal "eight ranks on two nodes" "$(finished "$job")" "COMPLETED 0:0"
 check_contains "the log says who is where" "$(<"$log")" \
     "job $job, attempt 0: 2 nodes x 4 ranks x 2 cores on node[1-2], from iteration 0 in $s/eight"
+check_lacks "no tensor group leaves its node" "$(<"$log")" "spans nodes"
 check_contains "the program sees the nodes" "$(<"$log")" "node2: stage 1 = ranks 4-7"
 run_well "the same under mpirun" 8 "${tiny[@]}" "${layout[@]}" --save "$s/mpirun" --train-iters 5
 check_same_bits "the same bits" "$(losses "$s/eight/metrics.jsonl")" "$(losses "$s/mpirun/metrics.jsonl")" 5
