@@ -80,11 +80,11 @@ dies() {
     while kill -0 $job 2>/dev/null; do
         if [[ $((SECONDS - start)) -ge $hang ]]; then
             # shellcheck disable=SC2046
-            kill -KILL $job $(pgrep -P $job)
+            kill -KILL $job $(children_of $job)
             wait $job
             return 1
         fi
-        mapfile -t children < <(pgrep -P $job)
+        mapfile -t children < <(children_of $job)
         [[ ${#children[@]} -le $most ]] || most=${#children[@]}
         if [[ -z $since && $who == one && ${#children[@]} -lt $most ]]; then
             since=$(milliseconds)

@@ -42,7 +42,7 @@ scancel "$first"
 # A rank that is killed ends the job; Slurm says which it was.
 submit killed "${sizes[@]}" "$templates/pretrain.sbatch" "${model[@]}" "${layout[@]}" --save "$s/killed" --train-iters 100000
 wait_for 60 reaches "$s/killed/metrics.jsonl" 3
-kill -KILL "$(pgrep -f "^[^ ]*bin/trireme pretrain .*--save $s/killed" | head -n 1)"
+kill -KILL "$(processes_with "^[^ ]*bin/trireme pretrain .*--save $s/killed" | head -n 1)"
 check_equal "a killed rank ends the job" "$(finished "$job")" "FAILED 137:0"
 check_contains "and is named" "$(<"$log")" "srun: error: node"
 

@@ -18,3 +18,11 @@ check_equal() { if [[ $2 == "$3" ]]; then ok "$1"; else not_ok "$1" "is:     $2"
 check_contains() { if [[ $2 == *"$3"* ]]; then ok "$1"; else not_ok "$1" "is: $2" "wanted in it: $3"; fi; }
 # check_lacks NAME TEXT PART
 check_lacks() { if [[ $2 != *"$3"* ]]; then ok "$1"; else not_ok "$1" "is: $2" "not wanted in it: $3"; fi; }
+# children_of PID, processes_with PATTERN (of the command line, a regular expression): their numbers. A bare machine has no pgrep.
+children_of() { cat /proc/[0-9]*/stat 2>/dev/null | awk -v parent="$1" '{pid = $1; sub(/^.*[)] /, ""); if ($2 == parent) print pid}'; }
+processes_with() {
+    local file
+    for file in /proc/[0-9]*/cmdline; do
+        if [[ $(tr '\0' ' ' <"$file") =~ $1 ]]; then file=${file%/cmdline} && echo "${file#/proc/}"; fi
+    done
+} 2>/dev/null
