@@ -39,13 +39,13 @@ SpanCost span_cost(const RunSetup& setup, const TensorSpan& span, const Machine&
     return {seconds(span.together), seconds(setup.grid.tensor)};
 }
 
-Machine machine_for(const std::string& device) {
+std::optional<Machine> machine_for(const std::string& device) {
     std::string name = device;
     std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::tolower(c); });
     for (const MachinePreset& preset : presets())
         if (name.find(preset.name.substr(0, preset.name.find('-'))) != std::string::npos)
             return find_machine(std::string(preset.name));
-    return find_machine("h100");
+    return std::nullopt;
 }
 
 } // namespace trireme::plan

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstring>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "trireme/base/build_info.hpp"
@@ -57,9 +58,9 @@ std::string spanning_line(const EngineSetup& setup, const std::vector<std::strin
         return "";
     std::string cost;
     if (setup.type != DType::f64) { // the cost model knows GPUs, which train in fp32 at most
-        const plan::Machine machine = plan::machine_for(backend.description());
+        const std::optional<plan::Machine> known = plan::machine_for(backend.description());
+        const plan::Machine machine = known ? *known : plan::find_machine("h100");
         const plan::SpanCost seconds = plan::span_cost(setup, span, machine);
-        const bool known = backend.description().find("NVIDIA") != std::string::npos;
         cost =
             concat("; on ", known ? "" : "GPUs like ", machine.name, " a step is foreseen to take ",
                    fixed(seconds.spanning / seconds.inside, 2), " times as long as with TP inside a node (",

@@ -2,6 +2,7 @@
 // Which groups do not, and what that is foreseen to cost.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,7 +26,7 @@ struct SpanCost {
 // Throws Error (usage) for types that the cost model does not know.
 SpanCost span_cost(const RunSetup& setup, const TensorSpan& span, const Machine& machine);
 
-// The preset for a GPU by its name ("NVIDIA H100 80GB HBM3"), H100's rates if none is of its kind.
-Machine machine_for(const std::string& device);
+// The preset for a GPU by its name ("NVIDIA H100 80GB HBM3"), if one is of its kind.
+std::optional<Machine> machine_for(const std::string& device);
 
 } // namespace trireme::plan

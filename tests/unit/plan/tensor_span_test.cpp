@@ -39,9 +39,10 @@ TEST(TensorSpan, CostsWhatTheNetworkIsSlower) {
 }
 
 TEST(TensorSpan, KnowsGpusByTheirNames) {
-    EXPECT_EQ(machine_for("CUDA, NVIDIA H200 (GPU 0, 139.8 GiB)").name, "h200");
-    EXPECT_EQ(machine_for("CUDA, NVIDIA A100-SXM4-80GB (GPU 0)").name, "a100-80gb");
-    EXPECT_EQ(machine_for("CPU, 2 threads, OpenBLAS 0.3.21 (Haswell)").name, "h100");
+    EXPECT_EQ(machine_for("CUDA, NVIDIA H200 (GPU 0, 139.8 GiB)").value().name, "h200");
+    EXPECT_EQ(machine_for("CUDA, NVIDIA A100-SXM4-80GB (GPU 0)").value().name, "a100-80gb");
+    EXPECT_FALSE(machine_for("CUDA, NVIDIA A10 (GPU 0)"));
+    EXPECT_FALSE(machine_for("CPU, 2 threads, OpenBLAS 0.3.21 (Haswell)"));
 }
 
 } // namespace
