@@ -60,7 +60,10 @@ void Head::begin(double loss_gradient) {
 }
 
 void Head::compute_logits(const HeadActivations<Tensor>& kept) {
-    machinery_.backend->compute().linear_forward(region_.enter(kept.norm), word_, {}, logits_);
+    region_.enter_by_rows(kept.norm, [&](const Tensor& x, topology::Interval rows) {
+        machinery_.backend->compute().linear_forward(x, word_, {},
+                                                     logits_.rows(rows.begin, rows.end - rows.begin));
+    });
 }
 
 void Head::forward(const HeadActivations<Tensor>& kept, std::int64_t micro_batch, Mode mode) {
@@ -95,10 +98,12 @@ void Head::backward(const HeadActivations<Tensor>& kept, std::int64_t micro_batc
                                    kept.sums, kept.loss_mask, loss_gradient_);
     }
     logits_of_ = gradient_of_ = -1;
+    const TensorRegion::Entry entered = region_.start_enter(kept.norm);
     ops.linear_input_gradient(logits_, word_, grad_norm_);
     const Tensor grad_norm = region_.outside(grad_norm_);
-    region_.leave(grad_norm_, grad_norm);
-    ops.linear_weight_gradient(region_.enter(kept.norm), logits_, grad_word_, write);
+    const comm::Request sum = region_.start_leave(grad_norm_, grad_norm);
+    ops.linear_weight_gradient(region_.finish(entered), logits_, grad_word_, write);
+    region_.finish(sum);
     norm_.input_gradient(grad_norm, kept.input, kept.norm_mean, kept.norm_rstd, grad, GradWrite::overwrite);
     norm_.weight_gradient(grad_norm, kept.input, kept.norm_mean, kept.norm_rstd, write);
 }

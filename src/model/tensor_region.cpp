@@ -24,13 +24,6 @@ Tensor TensorRegion::outside(const Tensor& whole) const {
     return whole.rows(rows * tensor_->rank(), rows);
 }
 
-Tensor TensorRegion::enter(const Tensor& local) const {
-    if (!cuts_)
-        return local;
-    tensor_->all_gather(local, buffer_);
-    return buffer_;
-}
-
 void TensorRegion::complete(Tensor whole) const {
     if (cuts_)
         tensor_->all_gather(outside(whole), whole);
@@ -45,6 +38,26 @@ void TensorRegion::leave(Tensor partial, Tensor local) const {
         tensor_->reduce_scatter(partial, local);
     else
         tensor_->all_reduce(partial, comm::ReduceOp::sum);
+}
+
+TensorRegion::Entry TensorRegion::start_enter(const Tensor& local) const {
+    if (!cuts_)
+        return {local, {}};
+    return {buffer_, tensor_->start_all_gather(local, buffer_)};
+}
+
+comm::Request TensorRegion::start_leave(Tensor partial, Tensor local) const {
+    return cuts_ ? tensor_->start_reduce_scatter(partial, local)
+                 : tensor_->start_all_reduce(partial, comm::ReduceOp::sum);
+}
+
+Tensor TensorRegion::finish(Entry entry) const {
+    finish(entry.request);
+    return entry.inside;
+}
+
+void TensorRegion::finish(comm::Request request) const {
+    tensor_->wait(request);
 }
 
 } // namespace trireme::model

@@ -13,6 +13,10 @@ namespace {
 
 constexpr RecomputedModules kNoModules{.core_attention = false, .norms = false, .mlp = false};
 
+Tensor rows_of(const Tensor& whole, topology::Interval rows) {
+    return whole.rows(rows.begin, rows.end - rows.begin);
+}
+
 catalogue::RotaryConfig rotary_config(const StageSetup& setup) {
     catalogue::RotaryConfig rotary = setup.config.rotary;
     rotary.head_dim = setup.config.head_dim;
@@ -200,8 +204,10 @@ void TransformerLayer::forward(const Tensor& input, const LayerActivations<Tenso
     backend::Operations& ops = machinery_.backend->compute();
 
     attention_norm_.forward(input, kept.attention_norm, kept.attention_norm_mean, kept.attention_norm_rstd);
-    ops.linear_forward(region_.enter(kept.attention_norm), query_key_value_.weight, query_key_value_.bias,
-                       packed_rows(kept.query_key_value));
+    region_.enter_by_rows(kept.attention_norm, [&](const Tensor& x, topology::Interval rows) {
+        ops.linear_forward(x, query_key_value_.weight, query_key_value_.bias,
+                           rows_of(packed_rows(kept.query_key_value), rows));
+    });
     rotate(kept.query_key_value, batch, backend::RotaryDirection::forward);
     ops.attention_forward(kept.query_key_value, attention(batch, mode), kept.attention, kept.logsumexp);
     leave_to_residual(projection_, head_rows(kept.attention), input,
@@ -218,12 +224,15 @@ void TransformerLayer::forward(const Tensor& input, const LayerActivations<Tenso
 
 void TransformerLayer::forward_up(const LayerActivations<Tensor>& kept) const {
     backend::Operations& ops = machinery_.backend->compute();
-    if (gated()) {
-        ops.linear_forward(region_.enter(kept.mlp_norm), up_.weight, up_.bias, kept.up);
+    region_.enter_by_rows(kept.mlp_norm, [&](const Tensor& x, topology::Interval rows) {
+        if (gated())
+            ops.linear_forward(x, up_.weight, up_.bias, rows_of(kept.up, rows));
+        else
+            ops.linear_gelu_forward(x, up_.weight, up_.bias, rows_of(kept.up, rows),
+                                    rows_of(kept.activated, rows));
+    });
+    if (gated())
         ops.swiglu_forward(kept.up, kept.activated);
-    } else {
-        ops.linear_gelu_forward(region_.enter(kept.mlp_norm), up_.weight, up_.bias, kept.up, kept.activated);
-    }
 }
 
 void TransformerLayer::leave_to_residual(const Module& module, const Tensor& x, const Tensor& residual,
@@ -240,10 +249,9 @@ void TransformerLayer::leave_to_residual(const Module& module, const Tensor& x, 
 Tensor TransformerLayer::behind_dropout(const backend::Dropout& dropout, WeightsNow weights,
                                         const Tensor& grad, const Tensor& to) const {
     if (weights && dropout.probability == 0 && !region_.cuts_sequence())
-        return grad;
+        return grad.reshaped(Shape{d_.n, d_.C});
     machinery_.backend->compute().dropout_gradient(grad, dropout, region_.outside(to));
-    region_.complete(to);
-    return to;
+    return to.reshaped(Shape{d_.n, d_.C});
 }
 
 void TransformerLayer::input_gradient(const Tensor& input, const LayerActivations<Tensor>& kept,
@@ -259,26 +267,41 @@ void TransformerLayer::input_gradient(const Tensor& input, const LayerActivation
     const Tensor down =
         behind_dropout(dropout(backend::DropoutSite::mlp_output, batch.first_sample, Mode::train), weights,
                        grad, gradients.down);
-    if (gated()) {
-        ops.linear_input_gradient(down, down_.weight, gradients.activated);
+    region_.complete_by_rows(down, [&](const Tensor& grad_y, topology::Interval rows) {
+        if (gated())
+            ops.linear_input_gradient(grad_y, down_.weight, rows_of(gradients.activated, rows));
+        else
+            ops.linear_gelu_input_gradient(grad_y, down_.weight, rows_of(kept.up, rows),
+                                           rows_of(gradients.up, rows));
+    });
+    // Beside the products that follow: the gather of what the weight gradient reads, and then the sum of the
+    // input gradient.
+    TensorRegion::Entry entered;
+    if (weights)
+        entered = region_.start_enter(kept.mlp_norm);
+    if (gated())
         ops.swiglu_input_gradient(gradients.activated, kept.up, gradients.up);
-    } else {
-        ops.linear_gelu_input_gradient(down, down_.weight, kept.up, gradients.up);
-    }
     if (weights)
         down_weight_gradient(kept, down, *weights);
     ops.linear_input_gradient(gradients.up, up_.weight, gradients.mlp_norm);
     const Tensor mlp_norm = region_.outside(gradients.mlp_norm);
-    region_.leave(gradients.mlp_norm, mlp_norm);
+    const comm::Request mlp_sum = region_.start_leave(gradients.mlp_norm, mlp_norm);
     if (weights)
-        up_weight_gradient(kept, gradients, *weights);
+        weigh(up_, region_.finish(entered), gradients.up, *weights);
+    region_.finish(mlp_sum);
+    if (weights)
+        mlp_norm_.weight_gradient(mlp_norm, kept.residual, kept.mlp_norm_mean, kept.mlp_norm_rstd, *weights);
     mlp_norm_.input_gradient(mlp_norm, kept.residual, kept.mlp_norm_mean, kept.mlp_norm_rstd, grad,
                              GradWrite::accumulate);
 
     const Tensor projection =
         behind_dropout(dropout(backend::DropoutSite::attention_output, batch.first_sample, Mode::train),
                        weights, grad, gradients.projection);
-    ops.linear_input_gradient(projection, projection_.weight, head_rows(gradients.attention));
+    region_.complete_by_rows(projection, [&](const Tensor& grad_y, topology::Interval rows) {
+        ops.linear_input_gradient(grad_y, projection_.weight, rows_of(head_rows(gradients.attention), rows));
+    });
+    if (weights && !recomputed_.norms)
+        entered = region_.start_enter(kept.attention_norm);
     const backend::Attention settings = attention(batch, Mode::train);
     if (recomputed_.core_attention)
         ops.attention_forward(kept.query_key_value, settings, kept.attention, kept.logsumexp);
@@ -290,22 +313,34 @@ void TransformerLayer::input_gradient(const Tensor& input, const LayerActivation
     ops.linear_input_gradient(packed_rows(gradients.query_key_value), query_key_value_.weight,
                               gradients.attention_norm);
     const Tensor attention_norm = region_.outside(gradients.attention_norm);
-    region_.leave(gradients.attention_norm, attention_norm);
-    if (recomputed_.norms)
+    const comm::Request attention_sum = region_.start_leave(gradients.attention_norm, attention_norm);
+    if (recomputed_.norms) {
         attention_norm_.forward(input, kept.attention_norm, kept.attention_norm_mean,
                                 kept.attention_norm_rstd);
+        entered = region_.start_enter(kept.attention_norm);
+    }
     if (weights)
-        query_key_value_weight_gradient(input, kept, gradients, *weights);
+        weigh(query_key_value_, region_.finish(entered), packed_rows(gradients.query_key_value), *weights);
+    region_.finish(attention_sum);
+    if (weights)
+        attention_norm_.weight_gradient(attention_norm, input, kept.attention_norm_mean,
+                                        kept.attention_norm_rstd, *weights);
     attention_norm_.input_gradient(attention_norm, input, kept.attention_norm_mean, kept.attention_norm_rstd,
                                    grad, GradWrite::accumulate);
 }
 
 void TransformerLayer::weight_gradient(const Tensor& input, const LayerActivations<Tensor>& kept,
                                        const LayerGradients<Tensor>& gradients, GradWrite write) const {
+    TensorRegion::Entry entered = region_.start_enter(kept.mlp_norm);
     down_weight_gradient(kept, gradients.down, write);
-    up_weight_gradient(kept, gradients, write);
+    weigh(up_, region_.finish(entered), gradients.up, write);
+    entered = region_.start_enter(kept.attention_norm);
+    mlp_norm_.weight_gradient(region_.outside(gradients.mlp_norm), kept.residual, kept.mlp_norm_mean,
+                              kept.mlp_norm_rstd, write);
     projection_weight_gradient(kept, gradients.projection, write);
-    query_key_value_weight_gradient(input, kept, gradients, write);
+    weigh(query_key_value_, region_.finish(entered), packed_rows(gradients.query_key_value), write);
+    attention_norm_.weight_gradient(region_.outside(gradients.attention_norm), input,
+                                    kept.attention_norm_mean, kept.attention_norm_rstd, write);
 }
 
 void TransformerLayer::weigh(const Module& module, const Tensor& x, const Tensor& grad_y,
@@ -331,23 +366,6 @@ void TransformerLayer::down_weight_gradient(const LayerActivations<Tensor>& kept
 void TransformerLayer::projection_weight_gradient(const LayerActivations<Tensor>& kept,
                                                   const Tensor& grad_projection, GradWrite write) const {
     weigh(projection_, head_rows(kept.attention), grad_projection, region_.outside(grad_projection), write);
-}
-
-void TransformerLayer::up_weight_gradient(const LayerActivations<Tensor>& kept,
-                                          const LayerGradients<Tensor>& gradients, GradWrite write) const {
-    weigh(up_, region_.enter(kept.mlp_norm), gradients.up, write);
-    mlp_norm_.weight_gradient(region_.outside(gradients.mlp_norm), kept.residual, kept.mlp_norm_mean,
-                              kept.mlp_norm_rstd, write);
-}
-
-void TransformerLayer::query_key_value_weight_gradient(const Tensor& input,
-                                                       const LayerActivations<Tensor>& kept,
-                                                       const LayerGradients<Tensor>& gradients,
-                                                       GradWrite write) const {
-    weigh(query_key_value_, region_.enter(kept.attention_norm), packed_rows(gradients.query_key_value),
-          write);
-    attention_norm_.weight_gradient(region_.outside(gradients.attention_norm), input,
-                                    kept.attention_norm_mean, kept.attention_norm_rstd, write);
 }
 
 } // namespace trireme::model

@@ -94,8 +94,8 @@ class TransformerLayer {
     backend::Dropout dropout(backend::DropoutSite site, std::int64_t first_sample, Mode mode) const;
     backend::Attention attention(const BatchMarks& batch, Mode mode) const;
 
-    // Where the gradient behind a dropout of the residual path is at hand: `grad` itself if that is the same
-    // and may serve, else `to`, filled.
+    // Where the gradient behind a dropout of the residual path is at hand, [n, C]: `grad` itself if that is
+    // the same and may serve, else `to`, of which the part outside is filled.
     Tensor behind_dropout(const backend::Dropout& dropout, WeightsNow weights, const Tensor& grad,
                           const Tensor& to) const;
     // output = residual + dropout(x W^T + bias), summed over tensor ranks.
@@ -107,13 +107,8 @@ class TransformerLayer {
                backend::GradWrite write) const;
     void down_weight_gradient(const LayerActivations<Tensor>& kept, const Tensor& grad_down,
                               backend::GradWrite write) const;
-    void up_weight_gradient(const LayerActivations<Tensor>& kept, const LayerGradients<Tensor>& gradients,
-                            backend::GradWrite write) const;
     void projection_weight_gradient(const LayerActivations<Tensor>& kept, const Tensor& grad_projection,
                                     backend::GradWrite write) const;
-    void query_key_value_weight_gradient(const Tensor& input, const LayerActivations<Tensor>& kept,
-                                         const LayerGradients<Tensor>& gradients,
-                                         backend::GradWrite write) const;
     // kept.up and kept.activated from kept.mlp_norm.
     void forward_up(const LayerActivations<Tensor>& kept) const;
     void rotate(const Tensor& query_key_value, const BatchMarks& batch,

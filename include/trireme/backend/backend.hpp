@@ -15,8 +15,15 @@
 namespace trireme::backend {
 
 // What a stream is for. On the CPU all are the calling thread: work is done when the call returns.
-enum class StreamRole : std::uint8_t { compute, gradient_reduction, parameter_gather, pipeline, copy };
-inline constexpr int kStreamRoles = 5;
+enum class StreamRole : std::uint8_t {
+    compute,
+    tensor,
+    gradient_reduction,
+    parameter_gather,
+    pipeline,
+    copy
+};
+inline constexpr int kStreamRoles = 6;
 
 enum class Device : std::uint8_t { cpu, cuda };
 
