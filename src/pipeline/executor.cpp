@@ -191,6 +191,34 @@ StepEnd Executor::train(BatchSource& batches, std::int64_t micro_batches, const 
     return run(*script, model::Mode::train, batches, step, gate);
 }
 
+void Executor::rehearse(BatchSource& batches, model::Mode mode) {
+    const comm::PhaseScope phase("rehearsal");
+    const bool trains = mode == model::Mode::train;
+    model::StepHooks none;
+    for (Chunk& chunk : chunks_)
+        chunk.piece.begin({.hooks = &none});
+    // The first pass of a step overwrites main gradients, the others add to them.
+    const std::int64_t most = std::ranges::max(scripts_, {}, &Script::micro_batches).micro_batches;
+    const std::int64_t passes = trains ? std::min<std::int64_t>(2, most) : 1;
+    for (std::int64_t number = 0; number < passes; ++number) {
+        const model::MicroBatch batch = batches.load(number);
+        for (Chunk& chunk : chunks_)
+            chunk.piece.forward(batch, mode, chunk.outputs.empty() ? Tensor{} : chunk.outputs.front());
+        for (auto chunk = chunks_.rbegin(); trains && chunk != chunks_.rend(); ++chunk) {
+            const model::Accumulation accumulation = {number == 0 ? backend::GradWrite::overwrite
+                                                                  : backend::GradWrite::accumulate,
+                                                      number == passes - 1};
+            const Tensor& gradient = chunk->gradients.front();
+            if (chunk->piece.setup().delayed_gradients == 0) {
+                chunk->piece.backward(number, batch.first_sample, gradient, accumulation);
+                continue;
+            }
+            chunk->piece.input_gradient(number, batch.first_sample, gradient, accumulation);
+            chunk->piece.weight_gradient(number, accumulation);
+        }
+    }
+}
+
 void Executor::forward_only(BatchSource& batches, std::int64_t micro_batches, model::Mode mode,
                             model::StepHooks& hooks) {
     const topology::Schedule forward = topology::make_forward_schedule(

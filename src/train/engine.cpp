@@ -6,6 +6,7 @@
 #include <cmath>
 #include <exception>
 #include <optional>
+#include <set>
 
 #include "trireme/base/philox.hpp"
 #include "trireme/comm/phase.hpp"
@@ -16,7 +17,7 @@
 namespace trireme::train {
 namespace {
 
-// Tokens for a step whose results are dropped.
+// Tokens for passes whose results are dropped.
 class RandomBatches : public pipeline::BatchSource {
   public:
     RandomBatches(const EngineSetup& setup, int data_rank)
@@ -62,6 +63,7 @@ struct Engine::Impl {
     std::optional<optimizer::Optimizer>& optimizer = declared.parts.optimizer;
     std::optional<memory::Arena> arena;
     model::StepHooks no_hooks;
+    std::set<model::Mode> rehearsed;
 
     Impl(const EngineSetup& of, comm::ProcessGroups in, backend::Backend& on)
         : setup(of), backend(on), groups(std::move(in)),
@@ -85,6 +87,18 @@ struct Engine::Impl {
         return static_cast<double>(step.global_batch) * static_cast<double>(setup.model.sequence);
     }
     model::StepHooks& hooks() { return optimizer ? *optimizer : no_hooks; }
+
+    void rehearse(model::Mode mode) {
+        if (optimizer)
+            optimizer->settle(); // no hook asks for weights that are still being gathered
+        RandomBatches batches(setup, groups.at.data);
+        executor.rehearse(batches, mode);
+        rehearsed.insert(mode);
+    }
+    void rehearse_once(model::Mode mode) {
+        if (backend.device() != backend::Device::cpu && !rehearsed.contains(mode))
+            rehearse(mode);
+    }
 
     // Of `tokens` of a pass, those whose loss counts, over all data ranks. The host knows them from the data:
     // nothing waits for the device.
@@ -143,12 +157,16 @@ Engine::Engine(const EngineSetup& setup, comm::ProcessGroups groups, backend::Ba
     : impl_(std::make_unique<Impl>(setup, std::move(groups), backend)) {}
 
 // MPI writes into our memory for as long as anything is in flight: where settle() was not reached, because an
-// error unwinds and other ranks may never send the rest, the memory stays until the process ends. NCCL's
-// communicators are aborted as they go, and with them all that is in flight.
+// error unwinds and other ranks may never send the rest, the memory stays until the process ends. A GPU can
+// be told to give up, and must be, since freeing its memory waits for all that runs.
 Engine::~Engine() {
-    const bool unfinished =
-        std::uncaught_exceptions() > 0 || (impl_->optimizer && impl_->optimizer->in_flight());
-    if (unfinished && impl_->backend.device() == backend::Device::cpu)
+    const bool unwinds = std::uncaught_exceptions() > 0;
+    if (impl_->backend.device() != backend::Device::cpu) {
+        if (unwinds)
+            impl_->groups.abandon();
+        return;
+    }
+    if (unwinds || (impl_->optimizer && impl_->optimizer->in_flight()))
         static_cast<void>(impl_.release());
 }
 
@@ -163,17 +181,18 @@ void Engine::initialise_weights() {
         impl_->optimizer->copy_master_from_weights();
 }
 
+void Engine::rehearse(model::Mode mode) {
+    impl_->rehearse(mode);
+}
+
 std::string Engine::tune(const std::string& known) {
     const comm::PhaseScope phase("timing of matrix products");
     Impl& in = *impl_;
     if (in.backend.device() == backend::Device::cpu)
         return {};
     comm::agree(*in.groups.world, [&] { in.backend.use_tuned(known); });
-    RandomBatches batches(in.setup, in.groups.at.data);
-    model::StepHooks none;
     in.backend.start_tuning();
-    in.optimizer->begin();
-    in.executor.train(batches, in.setup.micro_batches(), {.hooks = &none});
+    in.rehearse(model::Mode::train);
     // Later lines win: the lowest rank's.
     const std::vector<std::string> found = in.groups.world->all_gather(in.backend.end_tuning());
     std::string choices;
@@ -186,6 +205,7 @@ std::string Engine::tune(const std::string& known) {
 StepReport Engine::train_step(pipeline::BatchSource& batches, const StepSetup& step,
                               pipeline::StepGate* gate) {
     Impl& in = *impl_;
+    in.rehearse_once(model::Mode::train);
     const double tokens = in.tokens_of(step);
     in.optimizer->begin();
     const pipeline::StepEnd end =
@@ -212,6 +232,7 @@ StepReport Engine::train_step(pipeline::BatchSource& batches, double learning_ra
 void Engine::forward_and_backward(pipeline::BatchSource& batches, const StepSetup& step,
                                   model::Probe* probe) {
     Impl& in = *impl_;
+    in.rehearse_once(model::Mode::train);
     in.optimizer->settle(); // nobody will ask for weights that are still being gathered
     model::StepHooks none;
     in.executor.watch(probe);
@@ -233,6 +254,7 @@ Tensor Engine::own_loss_tensor() const {
 
 TokenLosses Engine::evaluate(pipeline::BatchSource& batches, std::int64_t micro_batches) {
     Impl& in = *impl_;
+    in.rehearse_once(model::Mode::evaluate);
     in.executor.forward_only(batches, micro_batches, model::Mode::evaluate, in.hooks());
     const std::int64_t samples = micro_batches * in.setup.micro_batch * in.setup.grid.data;
     const double counted = in.counted(static_cast<double>(samples * in.setup.model.sequence));
@@ -241,6 +263,7 @@ TokenLosses Engine::evaluate(pipeline::BatchSource& batches, std::int64_t micro_
 
 std::vector<double> Engine::infer(pipeline::BatchSource& batches, std::int64_t position) {
     Impl& in = *impl_;
+    in.rehearse_once(model::Mode::infer);
     in.executor.forward_only(batches, 1, model::Mode::infer, in.hooks());
     std::string mine;
     if (in.executor.has_head() && in.groups.at.data == 0) {

@@ -23,9 +23,8 @@ backend::Backend* gpu() {
     static const std::unique_ptr<backend::Backend> made = [] {
         std::unique_ptr<backend::Backend> backend;
         double lacking = 0;
-        // As a run with a pipeline has them; NCCL and CUDA read them once.
+        // As a run with a pipeline has it; NCCL reads it once.
         ::setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "0", 0);
-        ::setenv("CUDA_MODULE_LOADING", "EAGER", 0);
         try {
             backend = backend::make_backend(
                 {.device = backend::Device::cuda, .local_rank = runtime().local_rank()});

@@ -61,6 +61,10 @@ class Communicator {
     Request receive(Tensor x, int from, int channel);
     void wait(Request& request); // resets it
 
+    // Ends what is in flight on a GPU without waiting for peers, which may be gone; nothing but destruction
+    // may follow. On CPU ranks nothing can end a message of MPI.
+    void abandon() { do_abandon(); }
+
   protected:
     Communicator(std::string name, std::vector<int> world_ranks, int rank);
 
@@ -77,6 +81,7 @@ class Communicator {
     virtual Request do_start_reduce_scatter(const Tensor& from, Tensor to);
     virtual Request do_start_all_gather(const Tensor& from, Tensor to);
     virtual void do_progress() {}
+    virtual void do_abandon() {}
     void check_all_reduce(const Tensor& x, ReduceOp op) const;
     void check_reduce_scatter(const Tensor& from, const Tensor& to) const;
     void check_all_gather(const Tensor& from, const Tensor& to) const;

@@ -74,11 +74,13 @@ struct ProcessGroups {
                                       backend::Device device);
     static constexpr std::int64_t kProbeBytes = 256; // on GPUs each group keeps what first messages carry
 
+    void abandon(); // Communicator::abandon() of each
+
     topology::Grid grid;
     topology::Coordinates at;                // of this rank
     HostGroup* world = nullptr;              // all ranks of the layout; owned by the runtime or the caller
     std::unique_ptr<HostGroup> stage;        // tensor x data ranks of this pipeline stage
-    std::unique_ptr<Communicator> tensor;    // on the compute stream
+    std::unique_ptr<Communicator> tensor;    // on the tensor stream
     std::unique_ptr<Communicator> key_value; // tensor ranks that hold the same key/value group
     std::unique_ptr<Communicator> data;      // on the gradient-reduction stream
     std::unique_ptr<Communicator> pipeline;  // on the pipeline stream

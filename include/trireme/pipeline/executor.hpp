@@ -66,6 +66,11 @@ class Executor {
     // Abandoned by the gate, the gradients mean nothing and the hooks were not told.
     StepEnd train(BatchSource& batches, std::int64_t micro_batches, const model::StepContext& step,
                   StepGate* gate = nullptr);
+    // Runs every piece of this stage on its own, without messages and without hooks; what it computes means
+    // nothing. On a GPU it makes kernels load, libraries plan and buffers exist, all of which may wait for
+    // every kernel that runs: in a step, a receive that was posted ahead is one, and its message may depend
+    // on what this rank is about to compute.
+    void rehearse(BatchSource& batches, model::Mode mode);
     // Forward only, without dropout: evaluate leaves the loss sum in loss(), infer the logits in logits().
     void forward_only(BatchSource& batches, std::int64_t micro_batches, model::Mode mode,
                       model::StepHooks& hooks);

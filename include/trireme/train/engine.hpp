@@ -54,10 +54,13 @@ class Engine {
 
     void initialise_weights();
 
+    // Runs every piece of this rank once on random tokens, without messages of the pipeline (see
+    // pipeline::Executor::rehearse()). Results are dropped; weights and optimizer stay. On a GPU each kind of
+    // pass is rehearsed before its first use.
+    void rehearse(model::Mode mode);
     // Finds the fastest way to compute each shape that `known`, the choices of an earlier run, does not hold,
-    // by running one step on random tokens, whose results are dropped; weights and optimizer stay. The
-    // choices of the lowest rank that has a shape serve all ranks. Call it when weights are set. Returns what
-    // was found, as lines of text; none on a CPU.
+    // by rehearsing training. The choices of the lowest rank that has a shape serve all ranks. Call it when
+    // weights are set. Returns what was found, as lines of text; none on a CPU.
     std::string tune(const std::string& known = {});
 
     // One optimizer step.

@@ -3,6 +3,7 @@
 #include "backend/cuda/cuda_backend.hpp"
 
 #include <array>
+#include <cstdlib>
 #include <nvtx3/nvToolsExt.h>
 
 #include "backend/cuda/check.hpp"
@@ -176,6 +177,9 @@ void CudaBackend::use_tuned(std::string_view choices) {
 }
 
 std::unique_ptr<Backend> make_cuda_backend(int local_rank, SumOrder sums) {
+    // A hardware queue for each stream (by default 8): what shares one waits for what stands before it in
+    // another stream, be it a message. CUDA reads this once. A user's own choice stands.
+    ::setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
     int devices = 0;
     check(cudaGetDeviceCount(&devices), "look for GPUs");
     if (devices == 0)

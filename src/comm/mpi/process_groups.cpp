@@ -63,7 +63,7 @@ ProcessGroups::ProcessGroups(HostGroup& ranks, const topology::Grid& layout, bac
                           bool belongs = true) {
         return make_group(name, members, ranks, backend, role, progress, belongs);
     };
-    tensor = make("tensor group", grid.tensor_group(rank), StreamRole::compute);
+    tensor = make("tensor group", grid.tensor_group(rank), StreamRole::tensor);
     key_value = make("key/value group", grid.key_value_group(rank), StreamRole::compute);
     data = make("data group", grid.data_group(rank), StreamRole::gradient_reduction);
     pipeline = make("pipeline group", grid.pipeline_group(rank), StreamRole::pipeline);
@@ -94,6 +94,12 @@ ProcessGroups ProcessGroups::without_members(const topology::Grid& layout,
     groups.grid = layout;
     groups.at = where;
     return groups;
+}
+
+void ProcessGroups::abandon() {
+    for (const auto* const group : {&tensor, &key_value, &data, &pipeline, &embedding, &model})
+        if (*group)
+            (*group)->abandon();
 }
 
 std::int64_t ProcessGroups::scratch_bytes(const topology::Grid& layout, const topology::Coordinates& where,

@@ -27,6 +27,12 @@ void check_nccl(ncclResult_t status, const char* tried, const char* group, ncclC
                 where);
 }
 
+void NcclComm::abort() {
+    if (comm_ != nullptr)
+        ncclCommAbort(comm_);
+    comm_ = nullptr;
+}
+
 NcclComm::~NcclComm() {
     if (comm_ == nullptr)
         return;

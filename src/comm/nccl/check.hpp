@@ -28,6 +28,7 @@ class NcclComm {
     NcclComm(const NcclComm&) = delete;
     NcclComm& operator=(const NcclComm&) = delete;
     ~NcclComm();
+    void abort(); // ends what is enqueued without waiting for peers
 
     ncclComm_t get() const { return comm_; }
 

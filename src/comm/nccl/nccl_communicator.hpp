@@ -53,6 +53,7 @@ class NcclCommunicator final : public Communicator {
     Request do_start_all_reduce(Tensor x, ReduceOp op) override;
     Request do_start_reduce_scatter(const Tensor& from, Tensor to) override;
     Request do_start_all_gather(const Tensor& from, Tensor to) override;
+    void do_abandon() override;
 
     void connect_lanes();
     ncclResult_t enqueue_all_reduce(const Tensor& x, ReduceOp op);
