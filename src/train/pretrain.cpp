@@ -36,7 +36,7 @@ class Training {
             gate_.emplace(runtime.world(), engine_.groups().grid.pipeline, run.requests);
     }
 
-    int run() {
+    int loop() {
         const std::int64_t last = options_.training.train_iters;
         stop_ = run_.requests.decide(StopRequests::Heed::signals_and_job, {}); // what came during the start
         while (progress_.iteration() < last && !stop_ && !at_exit_interval_) {
@@ -187,7 +187,7 @@ class Training {
 
 int pretrain(const options::Resolved& options, comm::Runtime& runtime, const Launch& launch) {
     TrainingRun run(options, runtime, launch);
-    return Training(run, options, runtime, *launch.record).run();
+    return Training(run, options, runtime, *launch.record).loop();
 }
 
 } // namespace trireme::train
