@@ -45,9 +45,7 @@ void StageReader::require_within_file(std::size_t slot) {
                            index_.contents.dataset(slot), " ends at ", where.end()));
 }
 
-// By small pieces, which are hashed while they are in the processor's cache.
 void StageReader::read(std::size_t slot, const topology::Box& box, std::span<std::byte> elements) {
-    constexpr std::int64_t kCacheBytes = std::int64_t{1} << 18;
     const storage::Place& from = place(slot);
     const std::int64_t size = size_bytes(from.type);
     storage::DirectFile& direct = file(index_.contents.tensor(slot).stage).direct;

@@ -14,8 +14,7 @@
 namespace trireme::checkpoint {
 namespace {
 
-constexpr std::int64_t kCacheBytes = std::int64_t{256} << 10; // hashed and moved while they are in the cache
-constexpr std::int64_t kStartBytes = std::int64_t{32} << 20;  // for the disk to begin with
+constexpr std::int64_t kStartBytes = std::int64_t{32} << 20; // for the disk to begin with
 
 template <class Byte>
 std::span<Byte> part_of(std::span<Byte> elements, const storage::BoxPiece& piece, DType type) {

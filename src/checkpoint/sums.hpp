@@ -18,6 +18,9 @@ namespace trireme::checkpoint {
 
 inline constexpr std::int64_t kRangeElements = std::int64_t{1} << 22;
 
+// What moves between memory and file moves by so much, to be hashed while it is in the processor's cache.
+inline constexpr std::int64_t kCacheBytes = std::int64_t{256} << 10;
+
 // Of one 32-bit word, the i-th of a tensor: a product of two 32-bit numbers, which processors compute several
 // at a time. For a given index no two words have the same hash (the product with an odd number, and the
 // shift, can be undone), so a change of one word is always seen. An element of 64 bits is two words, the

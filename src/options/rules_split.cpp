@@ -154,12 +154,11 @@ void check_split(Checker& check) {
     const int stages = static_cast<int>(pp), chunks = static_cast<int>(asked.chunks);
     if (asked.layers == LayerSplit::balanced) {
         if (*v.num_layers < pp * chunks - 2)
-            check.complain(concat(*v.num_layers, " layers do not fill ", pp, " pipeline stages",
-                                  chunks > 1 ? concat(" of ", chunks, " model chunks") : "",
-                                  ": each without embedding or output layer needs one"),
-                           {kLayers, kPp, kLayout},
-                           chunks > 1 ? "fewer stages or model chunks"
-                                      : concat("--", kPp, " ", *v.num_layers));
+            check.complain(
+                concat(*v.num_layers, " layers do not fill ", topology::describe_stages(pp, chunks),
+                       ": each without embedding or output layer needs one"),
+                {kLayers, kPp, kLayout},
+                chunks > 1 ? "fewer stages or model chunks" : concat("--", kPp, " ", *v.num_layers));
         return;
     }
     const auto problem = topology::problem_of(*v.num_layers, stages, chunks, asked.split);

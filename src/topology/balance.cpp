@@ -23,8 +23,7 @@ std::vector<std::int64_t> balance_layers(std::int64_t layers, int stages, int ch
         left -= sizes[piece] = is_end(piece) ? 0 : 1;
     if (left < 0)
         throw Error(ErrorCategory::usage,
-                    concat(layers, " layers do not fill ", stages, " pipeline stages",
-                           chunks > 1 ? concat(" of ", chunks, " model chunks") : std::string(),
+                    concat(layers, " layers do not fill ", describe_stages(stages, chunks),
                            ": each without embedding or head needs a layer"),
                     {concat("try: at least ", layers - left, " layers, or fewer stages")});
     const auto cost_of = [&](std::size_t piece, std::int64_t more) {

@@ -64,10 +64,6 @@ bool is_even(const PipelineSplit& split) {
     return split == PipelineSplit{};
 }
 
-std::string chunk_words(int chunks) {
-    return chunks > 1 ? concat(" of ", chunks, " model chunks") : std::string();
-}
-
 // First and last stage as they are said: "the first stage takes 3 of 4 layers".
 std::optional<SplitProblem> problem_of_stages(std::int64_t layers, int stages, int chunks,
                                               const PipelineSplit& split) {
@@ -112,8 +108,7 @@ std::optional<SplitProblem> problem_of_counting(std::int64_t layers, int stages,
     if (counted % pieces != 0) {
         const std::int64_t lower = counted / pieces * pieces - counted_ends(split);
         return SplitProblem{concat(layers, " layers and what counts as one (", counted,
-                                   " in all) cannot be shared evenly by ", stages, " pipeline stages",
-                                   chunk_words(chunks)),
+                                   " in all) cannot be shared evenly by ", describe_stages(stages, chunks)),
                             concat("a number of layers like ", lower > 0 ? concat(lower, " or ") : "",
                                    lower + pieces, ", or leave out what counts as a layer")};
     }
@@ -125,9 +120,9 @@ std::optional<SplitProblem> problem_of_pieces(std::int64_t layers, int stages, i
     const auto pieces = static_cast<std::int64_t>(split.pieces.size());
     const std::int64_t sum = std::accumulate(split.pieces.begin(), split.pieces.end(), std::int64_t{0});
     if (pieces != std::int64_t{stages} * chunks)
-        return SplitProblem{concat("a layout of ", pieces, " pieces is not one of ", stages,
-                                   " pipeline stages", chunk_words(chunks)),
-                            concat("a layout of ", std::int64_t{stages} * chunks, " pieces")};
+        return SplitProblem{
+            concat("a layout of ", pieces, " pieces is not one of ", describe_stages(stages, chunks)),
+            concat("a layout of ", std::int64_t{stages} * chunks, " pieces")};
     if (sum != layers)
         return SplitProblem{concat("the layout places ", sum, " layers, the model has ", layers),
                             concat("a layout of ", layers, " layers")};
@@ -139,6 +134,10 @@ std::optional<SplitProblem> problem_of_pieces(std::int64_t layers, int stages, i
 }
 
 } // namespace
+
+std::string describe_stages(std::int64_t stages, std::int64_t chunks) {
+    return concat(stages, " pipeline stages", chunks > 1 ? concat(" of ", chunks, " model chunks") : "");
+}
 
 std::optional<SplitProblem> problem_of(std::int64_t layers, int stages, int chunks,
                                        const PipelineSplit& split) {
@@ -155,8 +154,7 @@ std::optional<SplitProblem> problem_of(std::int64_t layers, int stages, int chun
     const std::int64_t pieces = std::int64_t{stages} * chunks;
     if (layers < pieces)
         return SplitProblem{
-            concat(layers, " layers do not fill ", stages, " pipeline stages", chunk_words(chunks),
-                   ": each needs a layer"),
+            concat(layers, " layers do not fill ", describe_stages(stages, chunks), ": each needs a layer"),
             concat("at least ", pieces, " layers, or fewer stages", chunks > 1 ? " or chunks" : "")};
     return std::nullopt;
 }

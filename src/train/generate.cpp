@@ -11,6 +11,7 @@
 #include "evaluation.hpp"
 #include "first_screen.hpp"
 #include "prepare_data.hpp"
+#include "say.hpp"
 #include "selection.hpp"
 #include "trireme/base/philox.hpp"
 #include "trireme/checkpoint/checkpoint.hpp"
@@ -171,10 +172,8 @@ int evaluate(const options::Resolved& options, comm::Runtime& runtime) {
     });
     checkpoint::Selection selected = require_checkpoint(options, runtime);
     data::DatasetOptions paths = dataset_options(options, vocabulary);
-    prepare_data(paths, options.data.cache_path, *tokenizer, runtime, [&](const std::string& text) {
-        if (runtime.rank() == 0)
-            std::cout << text << std::endl;
-    });
+    prepare_data(paths, options.data.cache_path, *tokenizer, runtime,
+                 [&](const std::string& text) { say(runtime, text); });
     comm::agree(runtime.world(), [&] {
         dataset.emplace(paths);
         for (const data::Split split : {data::Split::valid, data::Split::test})
@@ -193,10 +192,8 @@ int evaluate(const options::Resolved& options, comm::Runtime& runtime) {
         if (!dataset->has(split))
             continue;
         const double loss = *mean_loss(*loaded.engine, *dataset, split, 0, options);
-        if (runtime.rank() == 0)
-            std::cout << format_evaluation(data::name_of(split),
-                                           loaded.selection.checkpoint->filename().string(), loss)
-                      << std::endl;
+        say(runtime,
+            format_evaluation(data::name_of(split), loaded.selection.checkpoint->filename().string(), loss));
     }
     return 0;
 }

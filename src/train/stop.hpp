@@ -9,20 +9,18 @@
 // counts, the state is that of the step before.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
 
+#include "clock.hpp"
 #include "trireme/cluster/slurm.hpp"
 #include "trireme/comm/runtime.hpp"
 #include "trireme/options/resolve.hpp"
 #include "trireme/pipeline/executor.hpp"
 
 namespace trireme::train {
-
-using Clock = std::chrono::steady_clock;
 
 // "USR1" of SIGUSR1; the number of one without a name here.
 std::string signal_name(int signal);

@@ -9,11 +9,12 @@
 #include <fstream>
 #include <random>
 #include <string>
-#include <string_view>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <vector>
+
+#include "support/test_level.hpp"
 
 namespace trireme {
 namespace {
@@ -121,11 +122,6 @@ void expect_promise_held(const TemporaryDirectory& directory, int workers) {
     std::cout << workers << " workers: " << peak / 1'000'000 << " MB\n";
 }
 
-bool is_full() {
-    const char* const level = std::getenv("TRIREME_TEST_LEVEL");
-    return level != nullptr && std::string_view(level) == "full";
-}
-
 TEST(DataMemory, AWordOf60Megabytes) {
     const TemporaryDirectory directory;
     {
@@ -135,13 +131,13 @@ TEST(DataMemory, AWordOf60Megabytes) {
         corpus.add_ordinary_lines(2'000'000);
     }
     expect_promise_held(directory, 16);
-    if (is_full())
+    if (test::full())
         expect_promise_held(directory, 1);
 }
 
 TEST(DataMemory, WordsOfManyTokens) {
     const TemporaryDirectory directory;
-    const bool full = is_full();
+    const bool full = test::full();
     {
         Corpus corpus(directory.path("in.jsonl"));
         corpus.add_ordinary_lines(full ? 60'000'000 : 1'000'000);

@@ -5,13 +5,14 @@
 // must change the losses.
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <gtest/gtest.h>
 #include <map>
 #include <string>
 
 #include "support/mpi_test.hpp"
 #include "support/omitting.hpp"
+#include "support/one_rank.hpp"
+#include "support/test_level.hpp"
 #include "support/tiny_model.hpp"
 #include "train/replicas.hpp"
 #include "trireme/catalogue/catalogue.hpp"
@@ -21,15 +22,11 @@ namespace trireme {
 namespace {
 
 using model::Recompute;
+using test::quick;
 using test::runtime;
 using topology::ScheduleKind;
 
 constexpr int kSteps = 20;
-
-bool quick() {
-    const char* const level = std::getenv("TRIREME_TEST_LEVEL");
-    return level != nullptr && std::string(level) == "quick";
-}
 
 std::vector<topology::Grid> grids() {
     std::vector<topology::Grid> result;
@@ -51,48 +48,15 @@ std::string describe_model(const train::EngineSetup& setup) {
                   setup.documents.restarts_positions, setup.documents.masks_loss);
 }
 
-// What a training comes to: the loss of each step, and all weights, one parameter after the other.
-struct Trained {
-    std::vector<double> losses, weights;
-};
-
-// The weights of fp64 models, each from the first rank that holds it; this rank's part, zeros elsewhere.
-std::vector<double> weights_here(train::Engine& engine) {
-    std::vector<double> weights;
-    for (const catalogue::Parameter& parameter : catalogue::make_catalogue(engine.setup().model, 1)) {
-        const std::size_t begin = weights.size();
-        weights.resize(begin + static_cast<std::size_t>(parameter.elements()));
-        for (const model::HeldParameter& held : engine.parameters().held()) {
-            if (held.parameter.name != parameter.name || held.role == model::Role::copy ||
-                held.shard.holder > 0 || engine.groups().at.data > 0)
-                continue;
-            const double* from = static_cast<const double*>(engine.parameters().weight(held).data());
-            topology::for_each_run(
-                parameter.shape, held.shard.box, [&](std::int64_t first, std::int64_t count) {
-                    std::copy_n(from, count, weights.begin() + static_cast<std::ptrdiff_t>(begin) + first);
-                    from += count;
-                });
-        }
-    }
-    return weights;
-}
-
-Trained train_to_the_end(train::Engine& engine) {
-    Trained trained{test::train_losses(engine, kSteps), {}};
-    if (engine.setup().type == DType::f64)
-        trained.weights = weights_here(engine);
-    return trained;
-}
-
-// One rank alone, computed once on rank 0 and given to all.
-Trained reference(const train::EngineSetup& model) {
-    static std::map<std::string, Trained> known;
+// One rank alone, computed once on rank 0 and given to all: losses, and the weights of fp64 models.
+test::Numbers reference(const train::EngineSetup& model) {
+    static std::map<std::string, test::Numbers> known;
     const std::string key = describe_model(model);
     if (const auto found = known.find(key); found != known.end())
         return found->second;
-    Trained trained{std::vector<double>(kSteps), {}};
+    test::Numbers numbers(kSteps);
     if (model.type == DType::f64)
-        trained.weights.resize(static_cast<std::size_t>(catalogue::parameter_count(model.model)));
+        numbers.resize(kSteps + static_cast<std::size_t>(catalogue::parameter_count(model.model)));
     if (runtime().rank() == 0) {
         const auto backend = backend::make_cpu_backend(1);
         const auto alone = comm::make_self_host_group();
@@ -101,37 +65,12 @@ Trained reference(const train::EngineSetup& model) {
         setup.model = model.model;
         setup.documents = model.documents;
         train::Engine engine(setup, comm::ProcessGroups::alone(*alone), *backend);
-        trained = train_to_the_end(engine);
+        numbers = test::train_losses(engine, kSteps);
+        if (model.type == DType::f64)
+            numbers = test::numbers_of(numbers, engine);
     }
-    runtime().world().all_reduce(trained.losses, comm::ReduceOp::sum);
-    runtime().world().all_reduce(trained.weights, comm::ReduceOp::sum);
-    return known[key] = trained;
-}
-
-// Each weight against the largest of its kind (layers together; query, key and value together: without
-// rotation a key's bias has no gradient but rounding), to the same bound as losses.
-void expect_weights(const catalogue::ModelConfig& model, const std::vector<double>& weights,
-                    const std::vector<double>& expected, double relative_bound) {
-    std::map<std::string, double> largest;
-    const auto for_each_weight = [&](auto visit) {
-        std::size_t i = 0;
-        for (const catalogue::Parameter& parameter : catalogue::make_catalogue(model, 1))
-            for (std::int64_t element = 0; element < parameter.elements(); ++element, ++i)
-                visit(parameter, i);
-        ASSERT_EQ(i, expected.size());
-        ASSERT_EQ(i, weights.size());
-    };
-    const auto kind = [](const catalogue::Parameter& parameter) {
-        return parameter.layer < 0 ? parameter.pack : parameter.pack.substr(parameter.pack.find('.', 7));
-    };
-    for_each_weight([&](const catalogue::Parameter& parameter, std::size_t i) {
-        double& most = largest[kind(parameter)];
-        most = std::max(most, std::fabs(expected[i]));
-    });
-    for_each_weight([&](const catalogue::Parameter& parameter, std::size_t i) {
-        ASSERT_TRUE(std::fabs(weights[i] - expected[i]) <= relative_bound * largest[kind(parameter)])
-            << parameter.name << ": " << weights[i] << ", one rank: " << expected[i];
-    });
+    runtime().world().all_reduce(numbers, comm::ReduceOp::sum);
+    return known[key] = numbers;
 }
 
 std::string describe(const train::EngineSetup& setup) {
@@ -163,23 +102,17 @@ testing::AssertionResult took_what_was_planned(const train::Engine& engine, cons
 }
 
 void expect_reference_losses(const train::EngineSetup& setup, double relative_bound) {
-    const auto& [expected, expected_weights] = reference(setup);
+    const test::Numbers expected = reference(setup);
     const auto backend = backend::make_cpu_backend(1);
     train::Engine engine(setup, comm::ProcessGroups(runtime(), setup.grid, *backend), *backend);
     const std::int64_t allocations = backend->allocations();
-    auto [losses, weights] = train_to_the_end(engine);
-    runtime().world().all_reduce(weights, comm::ReduceOp::sum);
+    const std::vector<double> losses = test::train_losses(engine, kSteps);
     ASSERT_EQ(backend->allocations(), allocations) << describe(setup) << ": a step has allocated";
     ASSERT_TRUE(took_what_was_planned(engine, *backend)) << describe(setup);
-    const double bound = relative_bound * *std::ranges::max_element(expected);
-    for (std::size_t step = 0; step < losses.size(); ++step)
-        ASSERT_TRUE(std::fabs(losses[step] - expected[step]) <= bound)
-            << describe(setup) << ", step " << step << ": " << losses[step]
-            << ", one rank: " << expected[step];
-    if (setup.type == DType::f64) {
-        SCOPED_TRACE(describe(setup));
-        ASSERT_NO_FATAL_FAILURE(expect_weights(setup.model, weights, expected_weights, relative_bound));
-    }
+    const test::Deviation deviation = test::compare(runtime().world(), losses, engine, expected);
+    ASSERT_TRUE(deviation.within(relative_bound))
+        << describe(setup) << ": losses differ from one rank's by " << deviation.losses << ", weights by "
+        << deviation.parameters << " (" << deviation.where << ") of the largest of their kind";
     ASSERT_NO_THROW(train::check_replicas(engine, *backend, kSteps)) << describe(setup);
     // What the losses rest on: they move, so that equality means something.
     const auto [least, most] = std::ranges::minmax(losses);

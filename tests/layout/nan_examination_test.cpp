@@ -61,15 +61,17 @@ TEST(NanExamination, FindsWhatIsPlanted) {
         train::Engine engine(setup, comm::ProcessGroups(runtime(), setup.grid, *backend), *backend);
         engine.initialise_weights();
         test::SyntheticBatches batches(setup, engine.groups().at.data);
-        EXPECT_EQ(train::examine(engine, *backend, batches, {.global_batch = engine.setup().global_batch}),
+        EXPECT_EQ(train::examine(engine, *backend, batches,
+                                 {.rates = {}, .global_batch = engine.setup().global_batch}),
                   train::Flaws(static_cast<std::size_t>(ranks)));
         for (const Flaw& flaw :
              {Flaw{Flaw::Phase::forward, 1, 2, ""}, Flaw{Flaw::Phase::forward, 0, -1, ""},
               Flaw{Flaw::Phase::backward, 1, 3, ""}, Flaw{Flaw::Phase::backward, 0, 0, ""}}) {
             SCOPED_TRACE(concat("phase ", static_cast<int>(flaw.phase), ", layer ", flaw.layer));
             Plant plant(flaw);
-            const train::Flaws found = train::examine(engine, *backend, batches,
-                                                      {.global_batch = engine.setup().global_batch}, &plant);
+            const train::Flaws found =
+                train::examine(engine, *backend, batches,
+                               {.rates = {}, .global_batch = engine.setup().global_batch}, &plant);
             // Planted on every rank that has the layer, it is found on these at that very place.
             const Flaw* first = nullptr;
             for (const auto& each : found)

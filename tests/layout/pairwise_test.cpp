@@ -9,11 +9,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <iostream>
-#include <limits>
 #include <map>
 #include <numeric>
 #include <set>
@@ -23,6 +21,8 @@
 #include "support/omitting.hpp"
 #include "support/one_rank.hpp"
 #include "support/option_space.hpp"
+#include "support/refused_pairs.hpp"
+#include "support/test_level.hpp"
 
 namespace trireme {
 namespace {
@@ -30,15 +30,11 @@ namespace {
 using test::Case;
 using test::Deviation;
 using test::Numbers;
+using test::quick;
 using test::runtime;
 using test::TrainingRun;
 
 constexpr double kBound = 1e-10;
-
-bool quick() {
-    const char* const level = std::getenv("TRIREME_TEST_LEVEL");
-    return level != nullptr && std::string(level) == "quick";
-}
 
 // Of each model one, trained on one of the ranks.
 using References = std::map<std::string, Numbers>;
@@ -68,16 +64,6 @@ References train_references(const std::vector<Case>& cases) {
     return result;
 }
 
-// Elements that this rank answers for, so that all ranks together answer for each once.
-double own_elements(const train::Engine& engine, const model::Parameters& parameters) {
-    const topology::Coordinates at = engine.groups().at;
-    double sum = 0;
-    for (const model::HeldParameter& held : parameters.held())
-        if (at.data == 0 && held.role == model::Role::owner && held.shard.holder == 0)
-            sum += static_cast<double>(held.shard.box.elements());
-    return sum;
-}
-
 // What is left out of the communication of a case.
 struct Omission {
     std::unique_ptr<comm::Communicator> comm::ProcessGroups::*group;
@@ -103,11 +89,7 @@ Deviation try_case(const Case& of, comm::HostGroup& ranks, const Numbers& refere
     if (omitting != nullptr)
         omission->calls = omitting->calls();
     EXPECT_EQ(backend->allocated_bytes(), engine.plan().bytes());
-    const model::Parameters& parameters = engine.parameters();
-    double compared = own_elements(engine, parameters);
-    ranks.all_reduce({&compared, 1}, comm::ReduceOp::sum);
-    EXPECT_EQ(compared, static_cast<double>(catalogue::parameter_count(run.setup.model)));
-    return test::compare(losses, parameters, reference);
+    return test::compare(ranks, losses, engine, reference);
 }
 
 // Where a case runs: part `number` of the world cut into parts of `size` ranks.
@@ -165,17 +147,23 @@ const test::Cover& shared_cover() {
     return shared;
 }
 
-// The pairs left out, and why: refused by the options with any number of ranks, or too large for this test.
-std::size_t list_refused(const test::Cover& cover) {
-    std::size_t by_options = 0;
-    const test::Space anywhere = test::option_space(std::numeric_limits<int>::max());
-    for (const test::Pair& pair : cover.refused) {
-        const bool refused = test::allowed_case_with(anywhere, {pair.first, pair.second}).empty();
-        by_options += refused;
-        std::cout << (refused ? "refused by the options: " : "more ranks than here: ") << test::describe(pair)
-                  << "\n";
-    }
-    return by_options;
+std::set<std::string> texts(const std::vector<test::Pair>& pairs) {
+    std::set<std::string> result;
+    for (const test::Pair& pair : pairs)
+        result.insert(test::describe(pair));
+    return result;
+}
+
+// The pairs left out are those that the rules of the options leave out, and those too large for this test.
+void expect_refused(const test::Cover& cover) {
+    const std::set<std::string> found = texts(cover.refused), refused = texts(test::pairs_refused()),
+                                large = texts(test::pairs_of_more_ranks(runtime().ranks()));
+    for (const std::string& pair : found)
+        EXPECT_TRUE(refused.contains(pair) || large.contains(pair))
+            << pair << ": no allowed case has it, though no rule is known to refuse it";
+    for (const std::set<std::string>* const expected : {&refused, &large})
+        for (const std::string& pair : *expected)
+            EXPECT_TRUE(found.contains(pair)) << pair << ": is allowed, against the rule";
 }
 
 TEST(Pairwise, EveryPairOfOptionsTrainsTheSameModel) {
@@ -214,13 +202,14 @@ TEST(Pairwise, EveryPairOfOptionsTrainsTheSameModel) {
             done.push_back(cases[i]);
     if (runtime().rank() != 0)
         return;
+    expect_refused(cover);
     const std::size_t met = test::pairs_met(test::option_space(runtime().ranks()), done),
-                      by_options = list_refused(cover);
+                      large = test::pairs_of_more_ranks(runtime().ranks()).size();
     std::cout << "summary: pairwise: " << met << " pairs met of " << cover.allowed() << " allowed ("
-              << by_options << " refused by the options, " << cover.refused.size() - by_options
-              << " need more than " << runtime().ranks() << " ranks), " << done.size() << " cases, "
-              << references.size() << " models; of the largest value losses differ by " << worst[0]
-              << ", parameters by " << worst[1] << "\n";
+              << cover.refused.size() - large << " refused by the options, " << large << " need more than "
+              << runtime().ranks() << " ranks), " << done.size() << " cases, " << references.size()
+              << " models; of the largest value losses differ by " << worst[0] << ", parameters by "
+              << worst[1] << "\n";
     for (const auto& [line, numbers] : references) { // they move, so that equality means something
         const auto [least, most] = std::ranges::minmax(std::span(numbers.data(), 20));
         EXPECT_GT(most - least, 0.05) << line;
@@ -251,11 +240,10 @@ TEST(Pairwise, ACollectiveLeftOutIsSeen) {
     const Numbers reference = train_references({of}).begin()->second;
     const auto seen = [&](Omission& omission) {
         const Deviation deviation = try_case(of, runtime().world(), reference, &omission);
-        double differs = deviation.within(kBound) ? 0 : 1, calls = omission.calls;
-        runtime().world().all_reduce({&differs, 1}, comm::ReduceOp::max);
+        double calls = omission.calls;
         runtime().world().all_reduce({&calls, 1}, comm::ReduceOp::max);
         omission.calls = static_cast<int>(calls);
-        return differs > 0;
+        return !deviation.within(kBound);
     };
     using comm::ProcessGroups;
     const auto expect_seen = [&](auto group, int omitted, const char* name) {

@@ -27,6 +27,8 @@ struct TrainingRun {
 // numbers, as it goes from the rank that trained it to all. In fp64.
 using Numbers = std::vector<double>;
 Numbers train_alone(const std::string& line);
+// The same of an engine that has trained alone.
+Numbers numbers_of(std::vector<double> losses, train::Engine& engine);
 
 // Differences in units of the largest value of their kind.
 struct Deviation {
@@ -34,8 +36,10 @@ struct Deviation {
     std::string where; // the parameter that differs most
     bool within(double bound) const { return losses <= bound && parameters <= bound; }
 };
-// parameters: all that this rank holds, copies included.
-Deviation compare(const std::vector<double>& losses, const model::Parameters& parameters,
+// Of all that any rank of the layout holds, copies included; the same on all. Infinite if some element has no
+// rank that owns it. A reference that ends after its losses is compared with losses alone. Collective over
+// `ranks`.
+Deviation compare(comm::HostGroup& ranks, const std::vector<double>& losses, train::Engine& engine,
                   const Numbers& reference);
 
 // most = max(most, value), and infinity once a value is NaN.

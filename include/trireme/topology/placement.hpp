@@ -44,6 +44,9 @@ struct PipelineSplit {
 // Throws Error (usage) where problem_of() finds something.
 Placement place_layers(std::int64_t layers, int stages, int chunks, const PipelineSplit& split = {});
 
+// "4 pipeline stages", "4 pipeline stages of 2 model chunks": for messages.
+std::string describe_stages(std::int64_t stages, std::int64_t chunks);
+
 // What is wrong with a split in one sentence, and what to try; nothing if it is possible.
 struct SplitProblem {
     std::string what, attempt;

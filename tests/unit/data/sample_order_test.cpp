@@ -3,11 +3,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <gtest/gtest.h>
 #include <set>
-#include <string_view>
 #include <vector>
+
+#include "support/test_level.hpp"
 
 namespace trireme::data {
 namespace {
@@ -16,8 +16,7 @@ constexpr PhiloxKey kKey = {11, 22};
 
 // All sizes up to 10,000 take a minute; the quick level leaves out most.
 TEST(Permutation, IsBijectiveForManySizes) {
-    const char* const level = std::getenv("TRIREME_TEST_LEVEL");
-    const std::uint64_t all_up_to = level != nullptr && std::string_view(level) == "full" ? 10'000 : 300;
+    const std::uint64_t all_up_to = test::full() ? 10'000 : 300;
     std::vector<std::uint64_t> sizes;
     for (std::uint64_t size = 1; size <= all_up_to; ++size)
         sizes.push_back(size);
