@@ -36,6 +36,7 @@ test: deps ## everything that takes minutes: unit, oracle, layout, fault, script
 	@TRIREME_TEST_LEVEL=quick $(RUN_TESTS) unit oracle layout fault scripts slurm check-layers
 
 test-all: deps cluster-deps ## all tests at full length
+	@$(call as_root_with_apt,PYTHON='$(PYTHON)' scripts/install_packages.sh --reader-packages)
 	@$(MAKE) programs test-programs $(if $(CLANGXX),fuzz-programs)
 	@TRIREME_TEST_LEVEL=full $(RUN_TESTS) unit oracle layout fault scripts check-layers slurm gpu fuzz
 
@@ -54,10 +55,13 @@ layout: programs $(call suite_programs,layout) ## the tests on several MPI ranks
 fault: programs $(call suite_programs,fault) ## the tests of failures alone
 	@$(RUN_TESTS) fault
 
-# A Slurm on one host needs root; without it these tests are skipped, so nothing is installed for them.
+# Tests that others' programs are needed for are skipped without them, so these are installed only where that asks for nothing.
+as_root_with_apt = if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then $(1); fi
+
+# A Slurm on one host needs root.
 cluster-deps: deps # one after the other: apt locks
-	@if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then scripts/install_packages.sh --cluster-packages && \
-	scripts/fetch_module_systems.sh '$(BUILD)/module-systems'; fi
+	@$(call as_root_with_apt,scripts/install_packages.sh --cluster-packages && \
+		scripts/fetch_module_systems.sh '$(BUILD)/module-systems')
 
 test-slurm: deps cluster-deps ## the programs and templates on a Slurm of several nodes on this host (needs root), and modulefiles
 	@$(MAKE) CUDA=$(CUDA_IF_ASKED) programs

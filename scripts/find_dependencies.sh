@@ -4,6 +4,7 @@
 #   find_dependencies.sh BUILD   writes BUILD/config.txt (the report) and BUILD/config.mk (flags for make); when
 #                                something that the programs need is missing: the report, the remedies, exit 1
 #   find_dependencies.sh --packages   prints the Debian packages of what is missing, tests included; always exit 0
+#   find_dependencies.sh --reader-packages    the same for the programs of others that tests read our checkpoints with
 #   find_dependencies.sh --cluster-packages   the same for what tests/slurm needs: a Slurm, and what module systems stand on
 set -u
 mode=${1:?usage: find_dependencies.sh BUILD, or --packages}
@@ -60,6 +61,13 @@ root_libs() {
     printf -- '-L%s/%s -Wl,-rpath,%s/%s ' "$1" "$lib" "$1" "$lib"
 }
 take() { flags="$flags $1" libs="$libs $2"; }
+
+# Debian's h5py and h5dump stand on a serial HDF5 without headers or pkg-config: the build does not see it.
+find_readers() {
+    have h5dump || packages="$packages hdf5-tools"
+    "${PYTHON:-python3}" -c 'import h5py' 2>/dev/null || /usr/bin/python3 -c 'import h5py' 2>/dev/null ||
+        packages="$packages python3-h5py"
+}
 
 find_cluster() {
     have slurmctld && have slurmd && have sbatch || packages="$packages slurm-wlm"
@@ -304,8 +312,8 @@ find_cuda() {
     fi
 }
 
-if [ "$mode" = --cluster-packages ]; then
-    find_cluster
+if [ "$mode" = --cluster-packages ] || [ "$mode" = --reader-packages ]; then
+    if [ "$mode" = --cluster-packages ]; then find_cluster; else find_readers; fi
     echo "${packages# }"
     exit 0
 fi

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs with apt what the build, the demo and the tests need and this machine lacks (`make deps`); with --cluster-packages
-# what tests/slurm needs beyond that. What is there, from packages or modules, is left alone: when all is there nothing
+# what tests/slurm needs beyond that, with --reader-packages what reads our checkpoints in tests/scripts. What is there, from packages or modules, is left alone: when all is there nothing
 # is asked for and nothing is changed.
 set -eu
 missing=$(scripts/find_dependencies.sh "${1:---packages}")

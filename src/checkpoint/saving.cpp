@@ -53,6 +53,8 @@ Saving::Saving(fs::path directory, State state, const Model& model, SaveOptions 
             return;
         fault_point("save-begin");
         created_.emplace(final_);
+        if (options_.in_new_directory)
+            options_.in_new_directory(partial);
         require_room(partial, size_on_disk(state_, contents_, model.groups->grid.pipeline));
     });
     comm::agree(world_, [&] { require_seen(partial); });

@@ -150,6 +150,7 @@ const std::vector<Conflict>& conflicts() {
         {"--eval-iters 10"},
         {"--save-interval 10"},
         {"--no-save-optim"},
+        {"--save checkpoints --save-stripe-size 100K"},
         {"--finetune"},
         {"--no-load-optim"},
         {"--use-checkpoint-opt_param-scheduler"},

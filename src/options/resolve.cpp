@@ -145,7 +145,9 @@ Resolved::Checkpoint checkpoint_of(const Values& v) {
             .verify_save = !v.no_verify_save,
             .exit_on_save_failure = v.exit_on_save_failure,
             .async_save = v.async_save,
-            .save_buffer_bytes = v.save_buffer_mb.value_or(0) << 20};
+            .save_buffer_bytes = v.save_buffer_mb.value_or(0) << 20,
+            .save_stripe_count = v.save_stripe_count,
+            .save_stripe_bytes = v.save_stripe_size ? stripe_bytes(*v.save_stripe_size).value_or(0) : 0};
 }
 
 Resolved::Exit exit_of(const Values& v) {

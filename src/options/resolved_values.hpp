@@ -9,4 +9,7 @@ namespace trireme::options {
 Resolved::Model model_of(const Values& values);
 ParamsDtype params_dtype_of(const Values& values);
 
+// Of --save-stripe-size, as lfs reads it: "4M" is 4 MiB. Nothing if Lustre has no such stripes.
+std::optional<std::int64_t> stripe_bytes(std::string_view text);
+
 } // namespace trireme::options

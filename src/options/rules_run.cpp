@@ -3,7 +3,9 @@
 #include <initializer_list>
 
 #include "options/checker.hpp"
+#include "options/resolved_values.hpp"
 #include "trireme/base/error.hpp"
+#include "trireme/options/checkpoint_tool.hpp"
 
 namespace trireme::options {
 namespace {
@@ -30,6 +32,13 @@ void check_exit(Checker& check) {
 
 } // namespace
 
+std::optional<std::int64_t> stripe_bytes(std::string_view text) {
+    constexpr std::int64_t kUnit = 65536, kLimit = std::int64_t{1} << 32;
+    const bool of_lfs = text.ends_with('K') || text.ends_with('M') || text.ends_with('G');
+    const std::optional<std::int64_t> bytes = to_bytes(of_lfs ? concat(text, "iB") : std::string(text));
+    return bytes && *bytes > 0 && *bytes < kLimit && *bytes % kUnit == 0 ? bytes : std::nullopt;
+}
+
 void check_run(Checker& check) {
     Values& v = check.values;
     if (check.command == Command::pretrain) {
@@ -40,7 +49,11 @@ void check_run(Checker& check) {
                            "--eval-interval 1000 (Megatron-LM's former default), or leave out --eval-iters");
         check_needs(check, v.save.has_value(), "save",
                     {"save-interval", "no-save-optim", "save-retain", "save-retain-interval",
-                     "no-save-on-exit", "no-verify-save", "exit-on-save-failure", "async-save"});
+                     "no-save-on-exit", "no-verify-save", "exit-on-save-failure", "async-save",
+                     "save-stripe-count", "save-stripe-size"});
+        if (v.save_stripe_size && !stripe_bytes(*v.save_stripe_size) && check.sound({"save-stripe-size"}))
+            check.complain("the stripes of Lustre are multiples of 64 KiB below 4 GiB", {"save-stripe-size"},
+                           "--save-stripe-size 4M");
         check_needs(check, v.async_save, "async-save", {"save-buffer-mb"});
         check_needs(check, v.save_interval.has_value(), "save-interval", {"save-retain-interval"});
         if (v.save_retain_interval && v.save_interval &&

@@ -10,6 +10,7 @@
 #include "trireme/base/file.hpp"
 #include "trireme/base/sizes.hpp"
 #include "trireme/comm/phase.hpp"
+#include "trireme/plan/screen.hpp"
 
 namespace trireme::train {
 namespace {
@@ -49,6 +50,10 @@ Saver::Saver(const options::Resolved& options, comm::Runtime& runtime)
         lease_.emplace(options_.save, [&](const std::string& text) { say(text); });
         for (const std::string& line : checkpoint::clean_up(options_.save))
             say(concat("cleared   ", line));
+        striping_.emplace(options_.save, Stripes{options_.save_stripe_count, options_.save_stripe_bytes},
+                          runtime.ranks());
+        if (const std::optional<std::string> trouble = striping_->trouble())
+            warn(*trouble);
     });
 }
 
@@ -57,17 +62,37 @@ void Saver::say(const std::string& text) const {
         std::cout << text << std::endl;
 }
 
-checkpoint::SaveOptions Saver::how() const {
+void Saver::warn(const std::string& text) {
+    std::cerr << "trireme: warning: " << text << std::endl;
+}
+
+checkpoint::SaveOptions Saver::how() {
     checkpoint::SaveOptions how;
     how.read_back = options_.verify_save ? checkpoint::ReadBack::yes : checkpoint::ReadBack::no;
     if (lease_)
         how.before_publishing = [this] { lease_->require_held(); };
+    if (striping_)
+        how.in_new_directory = [this](const std::filesystem::path& directory) {
+            const StripeNews news = striping_->apply(directory);
+            if (!news.line.empty())
+                say(concat(" ", news.line));
+            for (const std::string& warning : news.warnings)
+                warn(warning);
+        };
     return how;
 }
 
+// Ranks of one stage write into one file.
+std::string Saver::advice(const checkpoint::Model& model) const {
+    const std::optional<std::string> text =
+        striping_ ? striping_->advice(model.groups->stage->size()) : std::nullopt;
+    return text ? plan::screen_row("save", *text) : "";
+}
+
 std::string Saver::plan(const checkpoint::Model& model) {
+    const std::string advised = advice(model);
     if (!options_.async_save)
-        return "";
+        return advised;
     const std::int64_t state = checkpoint::bytes_to_save(model);
     const std::int64_t buffer =
         options_.save_buffer_bytes > 0 ? std::min(state, options_.save_buffer_bytes) : state;
@@ -75,7 +100,7 @@ std::string Saver::plan(const checkpoint::Model& model) {
     std::array<double, 2> most{static_cast<double>(state), static_cast<double>(state - buffer)};
     runtime_.world().all_reduce(most, comm::ReduceOp::max);
     const auto largest = static_cast<std::int64_t>(most[0]), waiting = static_cast<std::int64_t>(most[1]);
-    return concat("save      in the background, from up to ", show_bytes(largest - waiting),
+    return concat(advised, "save      in the background, from up to ", show_bytes(largest - waiting),
                   " of host memory a rank",
                   waiting == 0 ? ", which hold its state"
                                : concat("; its state is ", show_bytes(largest), ": training pauses until ",

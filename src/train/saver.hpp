@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "striping.hpp"
 #include "trireme/checkpoint/background.hpp"
 #include "trireme/checkpoint/checkpoint.hpp"
 #include "trireme/checkpoint/lease.hpp"
@@ -27,7 +28,7 @@ class Saver {
 
     // The checkpoint that the run began from is not deleted.
     void keep(const std::filesystem::path& loaded) { retention_.loaded = loaded; }
-    // With --async-save: takes the host memory for it. Returns a line of the first screen, or nothing.
+    // With --async-save: takes the host memory for it. Returns lines of the first screen, or nothing.
     std::string plan(const checkpoint::Model& model);
 
     // Throws Error (output) on failure if the save is the last one, or with --exit-on-save-failure; otherwise
@@ -47,7 +48,9 @@ class Saver {
         double paused_seconds = 0;
     };
     void say(const std::string& text) const;
-    checkpoint::SaveOptions how() const;
+    static void warn(const std::string& text);
+    std::string advice(const checkpoint::Model& model) const;
+    checkpoint::SaveOptions how();
     void publish_in_flight(SaveKind kind);
     void report_failure(const Error& failure, std::int64_t iteration, SaveKind kind) const;
     void published(std::int64_t iteration, const std::string& text);
@@ -56,6 +59,7 @@ class Saver {
     comm::Runtime& runtime_;
     checkpoint::Retention retention_;
     std::optional<checkpoint::Lease> lease_;           // on rank 0
+    std::optional<Striping> striping_;                 // on rank 0
     std::optional<checkpoint::BackgroundSave> writer_; // with --async-save
     Started in_flight_;
     std::int64_t saved_iteration_ = -1;

@@ -1,9 +1,10 @@
 // Checkpoints against plain files of the same bytes on the same file system, by turns in one run, the best of
 // each: a save (with and without reading it again) against each rank writing its share into a file of its own
-// with fsync, a load with its sums against reading these files, and the step after the start of a background
-// save against a step without. All write new files; files are dropped from the page cache before they are
-// read. One JSON object of seconds, and of processor seconds of the first rank, on standard output. usage:
-// mpirun -np N checkpoint DIRECTORY [LAYERS HIDDEN TURNS]
+// with fsync (and against each writing and then reading its file again, which is a verified save's work), a
+// load with its sums against reading these files, and the step after the start of a background save against a
+// step without. All write new files; files are dropped from the page cache before they are read. One JSON
+// object of seconds, and of processor seconds of the first rank, on standard output. usage: mpirun -np N
+// checkpoint DIRECTORY [LAYERS HIDDEN TURNS]
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -41,6 +42,12 @@ class Bench {
     void turn() {
         checkpoint::SaveOptions unread;
         unread.read_back = checkpoint::ReadBack::no;
+        remove(plain());
+        time(kPlainWriteRead, [&] {
+            write_plain();
+            forget(plain());
+            read_plain();
+        });
         remove(plain());
         time(kPlainWrite, [&] { write_plain(); });
         remove_checkpoint();
@@ -88,6 +95,7 @@ class Bench {
         return setup;
     }
     enum What : std::size_t {
+        kPlainWriteRead,
         kPlainWrite,
         kSaveUnread,
         kSave,
@@ -97,8 +105,9 @@ class Bench {
         kPause,
         kStepWhileSaving
     };
-    static constexpr std::array<const char*, 8> kNames{
-        "plain_write", "save_unread", "save", "plain_read", "load", "step", "pause", "step_while_saving"};
+    static constexpr std::array<const char*, 9> kNames{
+        "plain_write_read", "plain_write", "save_unread", "save", "plain_read", "load", "step", "pause",
+        "step_while_saving"};
     struct Best {
         double seconds = 1e9;           // from the first rank's start to the last one's end
         double processor_seconds = 1e9; // of this rank, all its threads

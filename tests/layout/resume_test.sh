@@ -81,6 +81,7 @@ if [[ $level == full ]]; then
     # Chunks, sharded state and all three kinds of parallelism, read by less.
     resumes eight 8 "${tp2pp2[@]}" --num-layers-per-virtual-pipeline-stage 1 --use-distributed-optimizer
     resumes_as eight-to-one eight 1
+    resumes_as eight-to-tp1dp2 eight 2 --use-distributed-optimizer
     resumes_as eight-to-tp4 eight 4 --tensor-model-parallel-size 4
     resumes_as eight-to-pp4 eight 4 --pipeline-model-parallel-size 4
     resumes_as one-to-pp4 one 4 --pipeline-model-parallel-size 4 --recompute-granularity full --recompute-method uniform \

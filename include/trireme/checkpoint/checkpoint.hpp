@@ -58,6 +58,8 @@ enum class ReadBack : std::uint8_t { no, yes };
 
 struct SaveOptions {
     ReadBack read_back = ReadBack::yes;
+    // On rank 0, when the checkpoint's own directory has been made and no file is in it.
+    std::function<void(const std::filesystem::path& directory)> in_new_directory = {};
     // On rank 0, when all is on disk and nothing is published yet: may throw Error (output) to drop it.
     std::function<void()> before_publishing = {};
 };

@@ -183,6 +183,9 @@ struct Resolved {
         bool exit_on_save_failure = false;
         bool async_save = false;
         std::int64_t save_buffer_bytes = 0; // 0: as much as the state takes
+        // Lustre: targets of a file and bytes on each in turn; 0: its default, -1: all targets
+        std::int64_t save_stripe_count = 0;
+        std::int64_t save_stripe_bytes = 0;
     } checkpoint;
 
     struct Machine {

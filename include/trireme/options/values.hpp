@@ -162,6 +162,8 @@ struct Values {
     bool exit_on_save_failure = false;
     bool async_save = false;
     std::optional<std::int64_t> save_buffer_mb;
+    std::int64_t save_stripe_count = 0;
+    std::optional<std::string> save_stripe_size;
 
     // Checkpoint tools
     bool norms = false;

@@ -3,7 +3,6 @@
 
 #include <map>
 
-#include "trireme/base/command.hpp"
 #include "trireme/cluster/slurm.hpp"
 
 namespace trireme::cluster {
@@ -42,14 +41,6 @@ TEST(Slurm, TimeLeftInAllItsSpellings) {
     for (const char* text :
          {"", "UNLIMITED", "NOT_SET", "INVALID", "12", "1-00", "1-0:0", "a:b", "1:2:3:4", "1-2-3:4:5"})
         EXPECT_EQ(parse_time_left(text), std::nullopt) << text;
-}
-
-TEST(Command, PrintsOrNothing) {
-    EXPECT_EQ(output_of({"printf", "%s-%s", "a b", "c"}, 10), "a b-c");
-    EXPECT_EQ(output_of({"sh", "-c", "echo much; echo no >&2; exit 3"}, 10), std::nullopt);
-    EXPECT_EQ(output_of({"a-program-that-is-not-there"}, 10), std::nullopt);
-    EXPECT_EQ(output_of({"sleep", "1000"}, 0.05), std::nullopt); // it does not outlive its time
-    EXPECT_EQ(output_of({"head", "-c", "300000", "/dev/zero"}, 10)->size(), 300000u);
 }
 
 } // namespace

@@ -161,6 +161,41 @@ TEST(OptionRules, OptionsThatWouldDoNothing) {
     }
 }
 
+TEST(OptionRules, StripesAreWhatLustreHas) {
+    const auto stripes = [](std::string_view more) {
+        const Resolved::Checkpoint checkpoint = resolve_line(minimal(more)).checkpoint;
+        return std::pair(checkpoint.save_stripe_count, checkpoint.save_stripe_bytes);
+    };
+    using Pair = std::pair<std::int64_t, std::int64_t>;
+    EXPECT_EQ(stripes("--save dir"), Pair(0, 0));
+    EXPECT_EQ(stripes("--save dir --save-stripe-count 8 --save-stripe-size 4M"), Pair(8, 4194304));
+    EXPECT_EQ(stripes("--save dir --save-stripe-count -1 --save-stripe-size 64K"), Pair(-1, 65536));
+    EXPECT_EQ(stripes("--save dir --save-stripe-size 1G").second, 1073741824);
+    EXPECT_EQ(stripes("--save dir --save-stripe-size 16MiB").second, 16777216);
+    EXPECT_EQ(stripes("--save dir --save-stripe-size 131072").second, 131072);
+    for (const std::string size : {"100K", "4", "0", "0M", "4G", "-4M", "4MB", "M", "4 M", "4m", "much"})
+        EXPECT_EQ(message_of(parse(Command::pretrain,
+                                   [&] {
+                                       std::vector<std::string> all = words(minimal("--save dir"));
+                                       all.insert(all.end(), {"--save-stripe-size", size});
+                                       return all;
+                                   }()),
+                             {}),
+                  "trireme: error: the stripes of Lustre are multiples of 64 KiB below 4 GiB\n"
+                  "  --save-stripe-size " +
+                      size +
+                      " (command line)\n"
+                      "  try: --save-stripe-size 4M\n");
+    EXPECT_EQ(message_of(minimal("--save dir --save-stripe-count -2")),
+              "trireme: error: --save-stripe-count takes a whole number of at least -1 and at most 2000, not "
+              "'-2'\n"
+              "  --save-stripe-count -2 (command line)\n");
+    EXPECT_EQ(message_of(minimal("--save-stripe-count 4")),
+              "trireme: error: --save-stripe-count does nothing without --save\n"
+              "  --save-stripe-count 4 (command line)\n"
+              "  try: give --save, or leave out --save-stripe-count\n");
+}
+
 TEST(OptionRules, Device) {
     EXPECT_EQ(message_of(minimal("--device cuda")), "trireme: error: this build of trireme has no CUDA\n"
                                                     "  --device cuda (command line)\n"
