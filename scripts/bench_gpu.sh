@@ -10,4 +10,5 @@ trireme=$build/bin/trireme
 mkdir -p "$build"
 exec "${PYTHON:-python3}" tests/bench/gpu_bench.py --trireme "$trireme" --results "${RESULTS:-$build/bench-gpu.jsonl}" \
     --python "${PYTHON:-python3}" --mpirun "${MPIRUN:-mpirun} ${MPIRUN_FLAGS[*]}" --device "${DEVICE:-cuda}" \
-    --logs "${LOGS:-$build/bench-gpu-logs}" --limit "${LIMIT:-480}" --candidates "${CANDIDATES:-99}" "$@"
+    --logs "${LOGS:-$build/bench-gpu-logs}" --limit "${LIMIT:-480}" --candidates "${CANDIDATES:-99}" \
+    ${WITHOUT:+--without "$WITHOUT"} "$@"

@@ -60,6 +60,19 @@ int most_delayed(std::span<const Instruction> instructions, int chunk) {
     return most;
 }
 
+// The most micro-batches that have passed the first chunk of a stage and not yet the last.
+std::size_t most_between_chunks(std::span<const Instruction> instructions, int chunks) {
+    int between = 0, most = 0;
+    for (const Instruction& instruction : instructions) {
+        if (instruction.op != Op::forward)
+            continue;
+        between += instruction.chunk == 0 ? 1 : 0;
+        most = std::max(most, between);
+        between -= instruction.chunk == chunks - 1 ? 1 : 0;
+    }
+    return static_cast<std::size_t>(most);
+}
+
 // Slots of each kind that one chunk of this stage needs, whichever number of micro-batches a step has.
 struct Slots {
     int in_flight = 0, inputs = 0, gradients = 0, delayed = 0;
@@ -82,10 +95,11 @@ model::Accumulation count_down(Passes& passes) {
 
 } // namespace
 
-// A micro-batch in memory of its own.
+// A micro-batch in memory of its own, which the next one is written over.
 class Executor::KeptBatch {
   public:
-    explicit KeptBatch(const model::MicroBatch& batch) : batch_(batch) {
+    void keep(const model::MicroBatch& batch) {
+        batch_ = batch;
         Tensor* const tensors[] = {&batch_.tokens, &batch_.targets, &batch_.documents, &batch_.positions,
                                    &batch_.loss_mask};
         std::size_t bytes = 0;
@@ -125,9 +139,7 @@ model::PieceSetup piece_of(const topology::Placement& placement, int stage, int 
 
 Executor::Executor(const model::StageSetup& stage, const topology::Placement& placement,
                    topology::Schedule schedule, memory::Plan& plan, std::span<const int> other_micro_batches)
-    : stage_(stage), schedule_(std::move(schedule)),
-      all_chunks_load_(placement.chunks() > 1 &&
-                       model::layers_need_marks(stage.documents, stage.config.positions)) {
+    : stage_(stage), schedule_(std::move(schedule)) {
     const int here = stage.at.pipeline, stages = placement.stages(), chunks = placement.chunks();
     if (stages == 1 && chunks > 1)
         throw Error(ErrorCategory::usage, concat("one pipeline stage cannot execute ", chunks, " chunks"),
@@ -164,6 +176,12 @@ Executor::Executor(const model::StageSetup& stage, const topology::Placement& pl
         plan_buffers("gradient", alone ? 1 : topology::kSendBuffers + needed.gradients, chunk.gradient_items);
         chunks_.push_back(std::move(chunk));
     }
+    several_load_ =
+        std::ranges::count_if(chunks_, [](const Chunk& at) { return at.piece.needs_tokens(); }) > 1;
+}
+
+bool Executor::needs_tokens() const {
+    return std::ranges::any_of(chunks_, [](const Chunk& at) { return at.piece.needs_tokens(); });
 }
 
 Executor::~Executor() = default;
@@ -244,7 +262,9 @@ void Executor::count_gradients(const Script& script) {
 StepEnd Executor::run(const Script& script, model::Mode mode, BatchSource& batches,
                       const model::StepContext& step, StepGate* gate) {
     count_gradients(script);
-    kept_.clear(); // of a step that was abandoned
+    if (several_load_)
+        kept_.resize(std::max(kept_.size(),
+                              most_between_chunks(script.instructions, static_cast<int>(chunks_.size()))));
     masked_tokens_ = 0;
     for (Chunk& chunk : chunks_)
         chunk.piece.begin(step);
@@ -333,25 +353,20 @@ void Executor::forward(const Instruction& instruction, model::Mode mode, BatchSo
     if (at.piece.setup().has_head)
         masked_tokens_ += batch.masked_tokens;
     at.piece.forward(batch, mode, output);
-    if (!kept_.empty() && &at == &chunks_.back())
-        kept_.remove_if([&](const KeptBatch& kept) { return kept.batch().number == batch.number; });
 }
 
 model::MicroBatch Executor::load(std::int64_t number, const Chunk& at, BatchSource& batches) {
     if (!at.piece.needs_tokens())
         return {number, batches.first_sample(number)};
     const comm::PhaseScope phase("data of micro-batch", number);
-    return all_chunks_load_ ? load_for_all_chunks(number, at, batches) : batches.load(number);
-}
-
-// A micro-batch comes to the first chunk of a stage first, and leaves its last chunk last.
-model::MicroBatch Executor::load_for_all_chunks(std::int64_t number, const Chunk& at, BatchSource& batches) {
+    if (!several_load_)
+        return batches.load(number);
+    // A micro-batch comes to the first chunk of a stage first, and leaves its last chunk last.
+    KeptBatch& kept = kept_[static_cast<std::size_t>(number) % kept_.size()];
     if (&at == &chunks_.front())
-        return kept_.emplace_back(batches.load(number)).batch();
-    const auto kept =
-        std::ranges::find(kept_, number, [](const KeptBatch& one) { return one.batch().number; });
-    TRIREME_ASSERT(kept != kept_.end(), "micro-batch ", number, " was not loaded by the first chunk");
-    return kept->batch();
+        kept.keep(batches.load(number));
+    TRIREME_ASSERT(kept.batch().number == number, "micro-batch ", number, " was not kept for a later chunk");
+    return kept.batch();
 }
 
 void Executor::backward(const Instruction& instruction, const BatchSource& batches) {

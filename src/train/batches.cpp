@@ -5,12 +5,6 @@
 
 namespace trireme::train {
 
-bool needs_tokens(const Engine& engine) {
-    const comm::ProcessGroups& groups = engine.groups();
-    return groups.at.pipeline == 0 || groups.at.pipeline == groups.grid.pipeline - 1 ||
-           model::layers_need_marks(engine.setup().documents, engine.setup().model.positions);
-}
-
 DatasetBatches::DatasetBatches(const data::Dataset& dataset, data::Split split, const Engine& engine,
                                std::int64_t first_sample, int workers)
     : step_first_sample_(first_sample),
@@ -23,7 +17,7 @@ DatasetBatches::DatasetBatches(const data::Dataset& dataset, data::Split split, 
     options_.data_parallel_size = setup.grid.data;
     options_.sequence_length = setup.model.sequence;
     options_.num_workers = workers;
-    if (!needs_tokens(engine))
+    if (!engine.needs_tokens())
         return;
     const auto values = static_cast<std::size_t>(setup.model.sequence * setup.micro_batch);
     tokens_.resize(values);

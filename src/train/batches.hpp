@@ -14,9 +14,6 @@
 
 namespace trireme::train {
 
-// Whether this rank's stage needs tokens or targets at all.
-bool needs_tokens(const Engine& engine);
-
 class DatasetBatches : public pipeline::BatchSource {
   public:
     // Samples of `split` from number `first_sample` on. Nothing is read on ranks that need no tokens.

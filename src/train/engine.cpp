@@ -281,6 +281,9 @@ std::vector<double> Engine::infer(pipeline::BatchSource& batches, std::int64_t p
     return logits;
 }
 
+bool Engine::needs_tokens() const {
+    return impl_->executor.needs_tokens();
+}
 const EngineSetup& Engine::setup() const {
     return impl_->setup;
 }

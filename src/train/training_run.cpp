@@ -80,7 +80,8 @@ void TrainingRun::show_first_screen() {
 }
 
 void TrainingRun::set_weights(Resume& resume) {
-    engine->initialise_weights();
+    if (!resume.checkpoint())
+        draw_weights();
     while (!resume.load(model()))
         if (resume.progress().seed() != engine->setup().seed)
             make_engine(resume.progress().seed());
@@ -88,6 +89,18 @@ void TrainingRun::set_weights(Resume& resume) {
     progress = resume.progress();
     if (saver && resume.checkpoint())
         saver->keep(*resume.checkpoint());
+}
+
+// A launcher that binds a rank to one core makes minutes of it, which should not look like a hang.
+void TrainingRun::draw_weights() {
+    constexpr std::int64_t kTenSeconds = 250'000'000; // values that a thread draws in about that time
+    const std::int64_t values = engine->parameters().local_elements();
+    const int threads = engine->setup().host_threads;
+    if (values / threads > 2 * kTenSeconds)
+        say(runtime_, concat("weights   drawing ", values / 1'000'000, " million values on ", threads,
+                             threads == 1 ? " thread" : " threads",
+                             " a rank (srun --cpus-per-task or mpirun --bind-to none gives it more)"));
+    engine->initialise_weights();
 }
 
 checkpoint::Model TrainingRun::model() {

@@ -39,6 +39,7 @@ struct TrainingRun {
     void make_engine(std::uint64_t seed);
     void show_first_screen();
     void set_weights(Resume& resume);
+    void draw_weights();
 
     const options::Resolved& options_;
     comm::Runtime& runtime_;

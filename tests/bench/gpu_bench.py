@@ -144,6 +144,8 @@ def run_row(args, row, data, have):
     end = time.time() + args.limit
     results = {}
     for label, candidates in row.runs.items():
+        if label in args.without:
+            continue
         tried = []
         for run in candidates[:args.candidates]:
             args.row_name, args.run_label = row.name, label
@@ -170,6 +172,7 @@ def main():
     parser.add_argument('--device', default='cuda', choices=['cuda', 'cpu'])
     parser.add_argument('--limit', type=float, default=480)
     parser.add_argument('--candidates', type=int, default=99, help='at most so many of each sweep, the likeliest first')
+    parser.add_argument('--without', action='append', default=[], help='a label of runs to leave out, such as "any order"')
     parser.add_argument('--logs', default='')
     args = parser.parse_args()
     rows = [(name, gpu_rows.find(name)) for name in args.rows]

@@ -124,7 +124,7 @@ ROWS = [
          'FSDP2': torch(*GPT_7B, [6], 1, 2, 'fsdp')},
         [('ours', 'FSDP2', 1, 1.08, 1.15), ('ours', 'one GPU', 2, 0.97, 0.99)], 25_050, 'FSDP2'),
     Row('7B-tp2', 'on two GPUs: tensor parallel with sequence parallelism', 2,
-        {'ours': ours(one(GPT_7B), 2048, [4], 2, 2, 1, TP_2),
+        {'ours': ours(one(GPT_7B), 2048, [8], 1, 2, 1, TP_2) + ours(one(GPT_7B), 2048, [4], 2, 2, 1, TP_2),
          'our DP2': ours(one(GPT_7B), 2048, [6, 4], 1, 2, 2, ZERO_1)},
         [('ours', 'our DP2', 1, 0.90, 0.95)]),
     Row('7B-pp2', 'on two GPUs: pipeline, 16 micro-batches, 1F1B; the floor is within 3 % of 2 x one GPU x (1 - bubble) x mean / '

@@ -8,7 +8,6 @@
 #pragma once
 
 #include <cstdint>
-#include <list>
 #include <span>
 #include <vector>
 
@@ -76,6 +75,7 @@ class Executor {
                       model::StepHooks& hooks);
 
     void watch(model::Probe* probe); // of all pieces (Piece::watch())
+    bool needs_tokens() const;       // whether batches are asked for any (Piece::needs_tokens())
     bool has_head() const { return head_ >= 0; }
     Tensor
     loss() const; // [1] stat: sum of token losses of the last train() or forward_only(); with the head only
@@ -111,7 +111,6 @@ class Executor {
                  model::StepHooks& hooks);
     void forward(const topology::Instruction& instruction, model::Mode mode, BatchSource& batches);
     model::MicroBatch load(std::int64_t number, const Chunk& at, BatchSource& batches);
-    model::MicroBatch load_for_all_chunks(std::int64_t number, const Chunk& at, BatchSource& batches);
     void backward(const topology::Instruction& instruction, const BatchSource& batches);
     void count_gradients(const Script& script);
     Chunk& chunk(const topology::Instruction& instruction);
@@ -120,10 +119,10 @@ class Executor {
     topology::Schedule schedule_;
     std::vector<Script> scripts_; // the first: schedule_'s
     std::vector<Chunk> chunks_;
-    // Micro-batches that the first chunk has loaded and later ones still need.
+    // Micro-batches that the first chunk has loaded and later ones still need, by their number.
     class KeptBatch;
-    std::list<KeptBatch> kept_;
-    bool all_chunks_load_ = false;
+    std::vector<KeptBatch> kept_;
+    bool several_load_ = false; // chunks of this stage read tokens
     std::int64_t masked_tokens_ = 0;
     int head_ = -1; // chunk with the head, if it is here
     comm::Communicator* pipeline_ = nullptr;

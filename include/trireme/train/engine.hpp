@@ -86,6 +86,7 @@ class Engine {
     // goes.
     void settle();
 
+    bool needs_tokens() const; // whether this rank's steps load tokens at all
     const EngineSetup& setup() const;
     const memory::Plan& plan() const;
     const comm::ProcessGroups& groups() const;

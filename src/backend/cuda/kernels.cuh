@@ -132,8 +132,10 @@ __device__ inline T over_group(T value, Combine combine) {
     return value;
 }
 
-// --- host
+// --- host, apart from the functions of the same names that CPU kernels have
 // -----------------------------------------------------------------------------------------------------------
+namespace cuda {
+
 template <class T>
 const T* data(const Tensor& tensor) {
     return static_cast<const T*>(tensor.data());
@@ -198,6 +200,10 @@ void dispatch_packs(bool packs, const Compute& compute) {
 inline unsigned blocks_for(std::int64_t count, std::int64_t per_block) {
     return static_cast<unsigned>((count + per_block - 1) / per_block);
 }
+
+} // namespace cuda
+using namespace cuda;
+
 __device__ inline std::int64_t global_thread() {
     return static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
 }
