@@ -83,8 +83,8 @@ bench: programs $(patsubst %.cpp,$(BUILD)/%,$(BENCH_SOURCES)) ## time this build
 bench-gpu: $(if $(BUNDLE),,programs) ## time training on this machine's GPUs beside PyTorch (ROW="124M 7B"; BUNDLE=dir)
 	@BUILD='$(BUILD)' BUNDLE='$(BUNDLE)' PYTHON='$(PYTHON)' MPIRUN='$(MPIRUN)' scripts/bench_gpu.sh $(ROW)
 
-bench-report: ## the table of what bench-gpu has recorded
-	@'$(PYTHON)' tests/bench/gpu_report.py '$(BUILD)/bench-gpu.jsonl'
+bench-report: ## the table of what bench-gpu has recorded here, and else of the project's own figures
+	@'$(PYTHON)' tests/bench/gpu_report.py docs/gpu-results.jsonl '$(BUILD)/bench-gpu.jsonl'
 
 check-tokenizer: programs ## compare our ids on all text in TEXT=DIR with tiktoken's and tokenizers' (PYTHON has them)
 	@if [ -z '$(TEXT)' ]; then echo 'check-tokenizer: TEXT=DIR names the folder of text' >&2; exit 2; fi

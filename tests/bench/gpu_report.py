@@ -70,12 +70,14 @@ def lines_of(row, record, scale):
 
 
 def main():
-    if len(sys.argv) != 2:
-        sys.exit('usage: gpu_report.py RESULTS.jsonl')
-    if not os.path.exists(sys.argv[1]):
-        sys.exit(f'bench-report: there is no {sys.argv[1]}: nothing was measured yet (make bench-gpu ROW=124M)')
-    with open(sys.argv[1]) as file:
-        records = {record['row']: record for record in map(json.loads, file)}
+    if len(sys.argv) < 2:
+        sys.exit('usage: gpu_report.py RESULTS.jsonl...')
+    records = {}
+    for path in filter(os.path.exists, sys.argv[1:]):
+        with open(path) as file:
+            records.update((record['row'], record) for record in map(json.loads, file))
+    if not records:
+        sys.exit(f"bench-report: nothing was measured yet (make bench-gpu ROW=124M): {', '.join(sys.argv[1:])}")
     scale = machine_scale(records)
     for row in gpu_rows.ROWS:
         record = records.get(row.name)

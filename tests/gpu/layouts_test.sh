@@ -25,6 +25,18 @@ check_layout() {
 zero1=(--use-distributed-optimizer --ddp-bucket-size 100000)
 check_layout "TP 2 with sequence parallelism" tp --tensor-model-parallel-size 2 --sequence-parallel
 check_layout "PP 2" pp --pipeline-model-parallel-size 2
+check_layout "PP 2, zero bubble" zero_bubble --pipeline-model-parallel-size 2 --pipeline-schedule zb-h1
+interleaved=(--pipeline-model-parallel-size 2 --num-layers-per-virtual-pipeline-stage 1)
+check_layout "PP 2, interleaved" interleaved "${interleaved[@]}"
+for queues in 1 8; do
+    mkdir "$s/queues$queues" && cp "$s/pp/matrix_algorithms.txt" "$s/queues$queues/"
+    CUDA_DEVICE_MAX_CONNECTIONS=$queues run_well "PP 2 on $queues hardware queues" 2 "${model[@]}" \
+        --pipeline-model-parallel-size 2 --save "$s/queues$queues"
+    check_same_bits "PP 2 on $queues hardware queues: the same bits" "$(losses "$s/queues$queues/metrics.jsonl")" \
+        "$(losses "$s/pp/metrics.jsonl")" 20
+done
+CUDA_DEVICE_MAX_CONNECTIONS=1 check_refused "uneven groups of an interleaved pipeline on one queue" 2 2 \
+    "CUDA_DEVICE_MAX_CONNECTIONS=1" "unset CUDA_DEVICE_MAX_CONNECTIONS" "${model[@]}" "${interleaved[@]}" --global-batch-size 3
 check_layout "DP 2, ZeRO-1" dp "${zero1[@]}"
 mkdir "$s/overlap" && cp "$s/dp/matrix_algorithms.txt" "$s/overlap/"
 run_well "DP 2, overlapped" 2 "${model[@]}" "${zero1[@]}" --overlap-grad-reduce --overlap-param-gather --save "$s/overlap"
