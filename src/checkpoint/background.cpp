@@ -36,7 +36,7 @@ std::int64_t bytes_to_save(const Model& model) {
     std::int64_t bytes = 0;
     for (const Piece& piece :
          share_of_this_rank(model, contents_of(model.parameters->setup(), model.optimizer), kPieceBytes))
-        bytes += piece.tensor.bytes();
+        bytes += piece.bytes();
     return bytes;
 }
 
@@ -113,10 +113,10 @@ void BackgroundSave::start(const std::filesystem::path& directory, const State& 
     in.thread = std::thread([&in] { in.write_all(); });
     const std::int64_t piece_bytes =
         std::min(kPieceBytes, in.buffer.bytes() / 4); // some are written, others copied
+    Elements elements(*model.backend);
     for (Piece& piece : share_of_this_rank(model, in.saving->contents(), piece_bytes)) {
-        const std::span<std::byte> host = in.buffer.take(static_cast<std::size_t>(piece.tensor.bytes()));
-        model.backend->copy_to_host(piece.tensor,
-                                    Tensor(host.data(), piece.tensor.shape(), piece.tensor.type()));
+        const std::span<std::byte> host = in.buffer.take(static_cast<std::size_t>(piece.bytes()));
+        elements.copy(piece, host);
         {
             const std::scoped_lock lock(in.mutex);
             in.jobs.push_back({piece.slot, std::move(piece.box), host});

@@ -25,6 +25,8 @@ To float_cast(From value) {
         return static_cast<To>(value);
     else if constexpr (std::is_arithmetic_v<To>)
         return static_cast<To>(static_cast<float>(value));
+    else if constexpr (std::is_same_v<To, BFloat16>)
+        return SplitFloat(static_cast<float>(value)).high;
     else
         return To(static_cast<float>(value));
 }

@@ -57,6 +57,14 @@ void convert(const Tensor& from, Tensor to) {
     });
 }
 
+// What the numbers have beyond bf16.
+void take_rests(const Tensor& from, std::span<std::int16_t> to) {
+    visit_floats(from, [&](auto values) {
+        for (std::size_t i = 0; i < values.size(); ++i)
+            to[i] = SplitFloat(float_cast<float>(values[i])).rest;
+    });
+}
+
 // Reads boxes of tensors into device memory, whatever float type the file has: first all are asked for, then
 // they are read in the order of the file, which is what the system reads ahead.
 class TensorReader {
@@ -68,8 +76,10 @@ class TensorReader {
         const std::size_t slot =
             contents_.slot(contents_.find_group(group).value(), contents_.find_tensor(parameter).value());
         for (storage::BoxPiece& piece : storage::cut(part.box, kPieceElements)) {
-            const Tensor device = part.tensor.flat(piece.first, piece.box.elements());
-            asked_for_.push_back({slot, std::move(piece.box), device});
+            // The upper halves come with the weights.
+            const Tensor& wanted = part.rest.defined() ? part.rest : part.tensor;
+            const Tensor device = wanted.flat(piece.first, piece.box.elements());
+            asked_for_.push_back({slot, std::move(piece.box), device, {}});
         }
     }
 
@@ -98,7 +108,10 @@ class TensorReader {
             return;
         }
         const Tensor converted = on_host(elements, wanted, converted_);
-        convert(host, converted);
+        if (wanted == DType::i16)
+            take_rests(host, converted.values<std::int16_t>());
+        else
+            convert(host, converted);
         backend_.copy_to_device(converted, piece.tensor);
     }
     static Tensor on_host(std::int64_t elements, DType type, std::vector<std::byte>& memory) {

@@ -17,12 +17,40 @@ optimizer::StatePart rows_of(const optimizer::StatePart& part, int holders, int 
     const std::int64_t row = part.box.elements() / axis.size();
     optimizer::StatePart share = part;
     share.box.axes.front() = {axis.begin + rows.begin, axis.begin + rows.end};
-    if (!rows.empty())
-        share.tensor = part.tensor.flat(rows.begin * row, rows.size() * row);
+    if (rows.empty())
+        return share;
+    share.tensor = part.tensor.flat(rows.begin * row, rows.size() * row);
+    if (part.rest.defined())
+        share.rest = part.rest.flat(rows.begin * row, rows.size() * row);
     return share;
 }
 
 } // namespace
+
+void Elements::copy(const Piece& piece, std::span<std::byte> host) {
+    const Shape flat{piece.tensor.elements()};
+    if (!piece.rest.defined())
+        return backend_.copy_to_host(piece.tensor, Tensor(host.data(), flat, piece.tensor.type()));
+    const auto count = static_cast<std::size_t>(piece.tensor.elements());
+    halves_.resize(std::max(halves_.size(), 2 * count * sizeof(std::int16_t)));
+    const Tensor high(halves_.data(), flat, DType::bf16),
+        rest(halves_.data() + count * sizeof(BFloat16), flat, DType::i16),
+        whole(host.data(), flat, DType::f32);
+    backend_.copy_to_host(piece.tensor, high);
+    backend_.copy_to_host(piece.rest, rest);
+    for (std::size_t i = 0; i < count; ++i)
+        whole.values<float>()[i] =
+            static_cast<float>(SplitFloat(high.values<BFloat16>()[i], rest.values<std::int16_t>()[i]));
+}
+
+std::span<const std::byte> Elements::on_host(const Piece& piece) {
+    const auto bytes = static_cast<std::size_t>(piece.bytes());
+    if (backend_.device() == backend::Device::cpu && !piece.rest.defined())
+        return {static_cast<const std::byte*>(piece.tensor.data()), bytes};
+    staging_.resize(std::max(staging_.size(), bytes));
+    copy(piece, std::span(staging_).first(bytes));
+    return std::span(staging_).first(bytes);
+}
 
 std::vector<Piece> share_of_this_rank(const Model& model, const Contents& contents,
                                       std::int64_t piece_bytes) {
@@ -37,11 +65,13 @@ std::vector<Piece> share_of_this_rank(const Model& model, const Contents& conten
                                                contents.find_tensor(held.parameter.name).value());
         for (const optimizer::StatePart& part : parts) {
             const optimizer::StatePart share = rows_of(part, tensor_holders * data_holders, index);
-            const std::int64_t limit =
-                std::max<std::int64_t>(1, piece_bytes / size_bytes(part.tensor.type()));
+            const std::int64_t limit = std::max<std::int64_t>(1, piece_bytes / size_bytes(part.type()));
             for (storage::BoxPiece& piece : storage::cut(share.box, limit)) {
-                const Tensor tensor = share.tensor.flat(piece.first, piece.box.elements());
-                pieces.push_back({slot, std::move(piece.box), tensor});
+                const auto of = [&](const Tensor& whole) {
+                    return whole.defined() ? whole.flat(piece.first, piece.box.elements()) : Tensor{};
+                };
+                const Tensor tensor = of(share.tensor), rest = of(share.rest);
+                pieces.push_back({slot, std::move(piece.box), tensor, rest});
             }
         }
     };

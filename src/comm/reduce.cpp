@@ -74,6 +74,7 @@ void reduce_in_rank_order(ReduceOp op, DType type, std::span<const std::byte* co
         case DType::i64:
             return reduce_as<std::int64_t, std::int64_t>(parts, out, count, Add{});
         case DType::u8:
+        case DType::i16:
             break;
         }
     }

@@ -46,7 +46,12 @@ model::Part part_of(const HeldParameter& held) {
 Optimizer::Optimizer(const OptimizerSetup& setup, const model::Parameters& parameters,
                      const topology::Grid& grid, const topology::Coordinates& at, memory::Plan& plan)
     : setup_(setup), parameters_(parameters),
-      has_master_(parameters.setup().weight_type != parameters.setup().gradient_type) {
+      has_master_(parameters.setup().weight_type != parameters.setup().gradient_type),
+      splits_master_(has_master_ && parameters.setup().weight_type == DType::bf16) {
+    const auto type_of = [&](StateKind kind) {
+        return kind == StateKind::master_weights && splits_master_ ? DType::i16
+                                                                   : parameters.setup().gradient_type;
+    };
     for (std::size_t i = 0; i < parameters.buckets().size(); ++i) {
         const std::int64_t elements = parameters.buckets()[i].elements;
         State state;
@@ -56,7 +61,7 @@ Optimizer::Optimizer(const OptimizerSetup& setup, const model::Parameters& param
             if (has(kind))
                 state.items[static_cast<std::size_t>(kind)] =
                     plan.add(Category::optimizer, concat(name(kind), " of bucket ", i),
-                             Shape{state.range.size()}, parameters.setup().gradient_type);
+                             Shape{state.range.size()}, type_of(kind));
         std::set<model::Part> parts;
         for (const std::size_t member : parameters.buckets()[i].members)
             parts.insert(part_of(parameters.held()[member]));
@@ -100,9 +105,13 @@ Tensor Optimizer::owned_weights(std::size_t bucket) const {
 }
 
 void Optimizer::copy_master_from_weights() {
-    for (std::size_t i = 0; has_master_ && i < states_.size(); ++i)
-        backend_->compute().copy(owned_weights(i),
-                                 states_[i].tensors[static_cast<std::size_t>(StateKind::master_weights)]);
+    for (std::size_t i = 0; has_master_ && i < states_.size(); ++i) {
+        const Tensor& master = states_[i].tensors[static_cast<std::size_t>(StateKind::master_weights)];
+        if (splits_master_)
+            backend_->compute().fill(master, 0);
+        else
+            backend_->compute().copy(owned_weights(i), master);
+    }
 }
 
 void Optimizer::begin() {
@@ -318,8 +327,13 @@ std::vector<StatePart> Optimizer::parts(const HeldParameter& held, StateKind kin
             piece.axes[axis].begin += box.axes[axis].begin;
             piece.axes[axis].end += box.axes[axis].begin;
         }
-        result.push_back(
-            {std::move(piece), state.tensors[static_cast<std::size_t>(kind)].flat(position, elements)});
+        const Tensor kept = state.tensors[static_cast<std::size_t>(kind)].flat(position, elements);
+        if (kind == StateKind::master_weights && splits_master_)
+            result.push_back({std::move(piece),
+                              owned_weights(static_cast<std::size_t>(held.bucket)).flat(position, elements),
+                              kept});
+        else
+            result.push_back({std::move(piece), kept});
         position += elements;
     }
     return result;

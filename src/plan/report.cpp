@@ -80,7 +80,8 @@ std::string bytes_a_parameter(const RunSetup& setup) {
     const auto weight = static_cast<double>(size_bytes(setup.type)),
                main = static_cast<double>(size_bytes(statistics_type(setup.type)));
     const bool sharded = setup.optimizer.sharding == optimizer::Sharding::data_ranks && setup.grid.data > 1;
-    const double state = main * (mixed ? 3 : 2), kept = sharded ? state / setup.grid.data : state;
+    const double master = setup.type == DType::bf16 ? main - weight : mixed ? main : 0;
+    const double state = 2 * main + master, kept = sharded ? state / setup.grid.data : state;
     const auto number = [](double value) { return fixed(value, value == static_cast<int>(value) ? 0 : 2); };
     std::string text =
         concat(number(weight + main + kept), " bytes a parameter: ", name(setup.type), " weights ",
@@ -88,10 +89,10 @@ std::string bytes_a_parameter(const RunSetup& setup) {
                ", ", mixed ? "master weights and moments " : "moments ", number(state));
     if (sharded)
         text += concat(" over DP ", setup.grid.data, " = ", number(kept));
-    if (mixed && !sharded)
-        text += "; 16 where gradients are kept in bf16, as is often said, but summed less exactly";
+    if (setup.type == DType::bf16 && !sharded)
+        text += "; often 18: of fp32 master weights only what bf16 weights lack is kept";
     if (!mixed && setup.type == DType::f32)
-        text += "; --bf16 takes 18 (weights 2, main gradients 4, state 12), or 16 with gradients in bf16";
+        text += "; --bf16 takes 16 (weights 2, main gradients 4, state 10)";
     return text;
 }
 

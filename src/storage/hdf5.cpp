@@ -75,6 +75,8 @@ Type hdf5_type(DType type, const Attempt& attempt) {
         return Type(H5Tcopy(H5T_STD_I64LE), attempt);
     case DType::u8:
         return Type(H5Tcopy(H5T_STD_U8LE), attempt);
+    case DType::i16:
+        return Type(H5Tcopy(H5T_STD_I16LE), attempt);
     }
     throw Error(ErrorCategory::internal, "an element type that HDF5 does not know");
 }
@@ -82,7 +84,7 @@ Type hdf5_type(DType type, const Attempt& attempt) {
 DType element_type(hid_t dataset, const Attempt& attempt) {
     const Type found(H5Dget_type(dataset), attempt);
     for (const DType type :
-         {DType::f32, DType::f64, DType::bf16, DType::f16, DType::i32, DType::i64, DType::u8})
+         {DType::f32, DType::f64, DType::bf16, DType::f16, DType::i32, DType::i64, DType::u8, DType::i16})
         if (check_hdf5(H5Tequal(found.get(), hdf5_type(type, attempt).get()), attempt) > 0)
             return type;
     throw Error(attempt.category, attempt.what, {"its elements have a type that trireme does not write"});

@@ -48,7 +48,7 @@ void for_each_box(Engine& engine, const Visit& visit) {
                 for (const optimizer::StatePart& part : optimizer.parts(held, kind))
                     visit(concat(held.parameter.name, " (", kNames[static_cast<std::size_t>(kind)], ", ",
                                  part.box.text(), ")"),
-                          part.tensor);
+                          part.rest.defined() ? part.rest : part.tensor); // the rest beside the weights above
     }
 }
 

@@ -376,6 +376,66 @@ TEST_F(Gpu, OptimizerStep) {
     }
 }
 
+// The rest beside bf16 weights is updated bit for bit as fp32 master weights are, packed and one by one.
+TEST_F(Gpu, OptimizerStepOfSplitMasterWeights) {
+    constexpr std::int64_t kCount = 1003;
+    for (const std::int64_t shift : {0, 1}) {
+        const Shape shape{kCount};
+        const auto on_device = [&](const auto& values) {
+            using T = typename std::decay_t<decltype(values)>::value_type;
+            const std::int64_t bytes = (kCount + shift) * static_cast<std::int64_t>(sizeof(T));
+            const Tensor tensor(static_cast<T*>(gpu()->allocate(bytes)) + shift, shape, kDTypeOf<T>);
+            std::vector<T> host = values;
+            gpu()->copy_to_device(Tensor(std::span(host), shape), tensor);
+            return tensor;
+        };
+        const auto back = [&]<class T>(const Tensor& tensor, T) {
+            std::vector<T> values(kCount);
+            gpu()->copy_to_host(tensor, Tensor(std::span(values), shape));
+            gpu()->release(static_cast<T*>(tensor.data()) - shift,
+                           (kCount + shift) * static_cast<std::int64_t>(sizeof(T)));
+            return values;
+        };
+        std::mt19937 words(7);
+        const auto draw_floats = [&] {
+            std::vector<float> values(kCount);
+            for (float& value : values)
+                value = static_cast<float>(words() * 0x1.0p-31 - 1);
+            return values;
+        };
+        const std::vector<float> master = draw_floats(), gradient = draw_floats();
+        std::vector<BFloat16> high;
+        std::vector<std::int16_t> rest;
+        for (const float value : master) {
+            high.push_back(SplitFloat(value).high);
+            rest.push_back(SplitFloat(value).rest);
+        }
+        const std::vector<float> zeros(kCount);
+        const Tensor whole = on_device(master), rests = on_device(rest), weights = on_device(high),
+                     g = on_device(gradient), m = on_device(zeros), v = on_device(zeros),
+                     m_split = on_device(zeros), v_split = on_device(zeros);
+        std::vector<double> half{0.5};
+        const Tensor factor(gpu()->allocate(sizeof(double)), Shape{1}, DType::f64);
+        gpu()->copy_to_device(Tensor(std::span(half), Shape{1}), factor);
+        for (int step = 1; step <= 3; ++step) {
+            const Adam adam{.learning_rate = 0.01, .weight_decay = 0.1, .step = step};
+            gpu()->compute().adam_update(whole, g, m, v, {}, factor, adam);
+            gpu()->compute().adam_update(rests, g, m_split, v_split, weights, factor, adam);
+        }
+        const auto wanted = back(whole, float{});
+        const auto found_high = back(weights, BFloat16{});
+        const auto found_rest = back(rests, std::int16_t{});
+        for (std::size_t i = 0; i < wanted.size(); ++i) {
+            ASSERT_EQ(static_cast<float>(SplitFloat(found_high[i], found_rest[i])), wanted[i]) << i;
+            ASSERT_EQ(found_high[i].bits, SplitFloat(wanted[i]).high.bits) << i;
+        }
+        EXPECT_EQ(back(m_split, float{}), back(m, float{}));
+        EXPECT_EQ(back(v_split, float{}), back(v, float{}));
+        back(g, float{});
+        gpu()->release(factor.data(), sizeof(double));
+    }
+}
+
 TEST_F(Gpu, AdamLeavesAllAloneWithoutAFiniteFactor) {
     for (const double factor : {std::nan(""), HUGE_VAL}) {
         const std::vector<Buffer> buffers(4, Buffer{Holds::stat, Flow::in_out, Shape{100}, 0.1, 1});

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <gtest/gtest.h>
+#include <sstream>
 
 #include "support/mpi_test.hpp"
 #include "support/tiny_model.hpp"
@@ -15,6 +16,7 @@
 #include "trireme/checkpoint/background.hpp"
 #include "trireme/checkpoint/checkpoint.hpp"
 #include "trireme/checkpoint/select.hpp"
+#include "trireme/checkpoint/tools.hpp"
 #include "trireme/checkpoint/verify.hpp"
 #include "trireme/storage/file.hpp"
 
@@ -110,7 +112,7 @@ void load(TinyRun& run, const fs::path& directory) {
 }
 
 TEST(Checkpoint, ResumeGivesTheSameBits) {
-    for (const DType type : {DType::f32, DType::f64})
+    for (const DType type : {DType::f32, DType::f64, DType::bf16})
         for (const topology::Grid& grid : grids()) {
             const SharedDirectory directory;
             TinyRun whole(setup_for(grid, type));
@@ -123,6 +125,32 @@ TEST(Checkpoint, ResumeGivesTheSameBits) {
             EXPECT_EQ(second.steps(5, 10), std::vector<double>(expected.begin() + 5, expected.end()))
                 << grid.text();
         }
+}
+
+// bf16 weights and the rest of their master weights are cut over ranks in other ways in each layout; the file
+// has fp32.
+TEST(Checkpoint, MasterWeightsGoFromLayoutToLayoutBitByBit) {
+    const std::vector<topology::Grid> all = grids();
+    for (std::size_t i = 0; i < all.size(); ++i) {
+        const topology::Grid &from = all[i], &to = all[(i + 1) % all.size()];
+        const SharedDirectory directory, again;
+        TinyRun first(setup_for(from, DType::bf16));
+        first.steps(0, 3);
+        const fs::path saved = save(first, directory.path(), 3);
+        TinyRun second(setup_for(to, DType::bf16));
+        ASSERT_NO_FATAL_FAILURE(load(second, directory.path()));
+        const fs::path saved_again = save(second, again.path(), 3);
+        if (runtime().rank() != 0)
+            continue;
+        std::ostringstream said;
+        EXPECT_FALSE(checkpoint::differ(saved, saved_again, said))
+            << from.text() << " -> " << to.text() << "\n"
+            << said.str();
+        EXPECT_EQ(storage::File::open_alone(saved / "checkpoint.h5")
+                      .info("/master_weights/layers.0.mlp.up.weight")
+                      .type,
+                  DType::f32);
+    }
 }
 
 TEST(Checkpoint, AnyLayoutReadsAnyLayout) {
@@ -327,17 +355,23 @@ std::vector<std::int64_t> sums_in(const fs::path& checkpoint) {
 // Training goes on while a checkpoint is written: it is of the step that it was taken at, to the bit, also
 // where the buffer holds only a small part of the state.
 TEST(Checkpoint, InTheBackgroundItIsOfOneStep) {
+    struct Case {
+        DType type;
+        std::int64_t bytes; // of a parameter in the file: weights, master weights, both moments
+        bool small;         // less memory than the state takes
+    };
     for (const topology::Grid& grid : grids())
-        for (const bool small : {false, true}) {
+        for (const auto& [type, bytes_in_file, small] :
+             {Case{DType::f32, 12, false}, Case{DType::f32, 12, true}, Case{DType::bf16, 14, true}}) {
             const SharedDirectory directory;
-            TinyRun run(setup_for(grid, DType::f32));
+            TinyRun run(setup_for(grid, type));
             run.steps(0, 2);
             const std::int64_t bytes = checkpoint::bytes_to_save(run.model());
             double total = static_cast<double>(bytes);
             runtime().world().all_reduce({&total, 1}, comm::ReduceOp::sum);
             EXPECT_EQ(static_cast<std::int64_t>(total),
-                      3 * 4 * catalogue::parameter_count(run.engine.setup().model))
-                << "each element of weights and both moments once";
+                      bytes_in_file * catalogue::parameter_count(run.engine.setup().model))
+                << "each element of each kind once";
             checkpoint::BackgroundSave background(small ? bytes / 7 : bytes);
             checkpoint::State state;
             state.iteration = 2;

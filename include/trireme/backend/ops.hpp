@@ -207,8 +207,9 @@ class Operations {
     // result [1] f64 = or += sum of x^2, accumulated in f64.
     void sum_of_squares(const Tensor& x, Tensor result, GradWrite write);
     // master, moment1, moment2 [k] stat-like (fp32 or fp64); gradient [k] main; weights [k] act, undefined if
-    // they are the master weights. factor [1] f64 in device memory multiplies the gradient (finalisation and
-    // clipping); if it is not finite nothing is changed.
+    // they are the master weights. An int16 `master` holds what fp32 master weights have beyond bf16
+    // `weights` (SplitFloat): the update is that of the whole, bit for bit. factor [1] f64 in device memory
+    // multiplies the gradient (finalisation and clipping); if it is not finite nothing is changed.
     void adam_update(Tensor master, const Tensor& gradient, Tensor moment1, Tensor moment2, Tensor weights,
                      const Tensor& factor, const Adam& adam);
 

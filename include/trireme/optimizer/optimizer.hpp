@@ -1,7 +1,8 @@
 // From main gradients to new weights: reduction over data ranks, sums over the ranks that saw a part, norm
 // with each logical parameter counted once, clipping, AdamW.
 //
-// The state (fp32 master weights where weights are narrower, both moments) lives in flat buffers, bucket by
+// The state (fp32 master weights where weights are narrower, both moments; beside bf16 weights only what the
+// master weights have beyond them, SplitFloat in dtype.hpp) lives in flat buffers, bucket by
 // bucket, like the weights. Sharded (ZeRO-1, Rajbhandari et al. 2020), data rank r of D keeps elements
 // [r, r + 1) * length / D of each bucket: gradients are reduce-scattered to it and updated weights gathered
 // from it. Bucket lengths divide by D, whatever D is.
@@ -64,6 +65,11 @@ inline constexpr std::array<StateKind, kStateKinds> kAllStateKinds{
 struct StatePart {
     topology::Box box;
     Tensor tensor; // flat
+    // Where it is defined, the elements are fp32: `tensor`, the bf16 weights, has their upper halves and this
+    // what is beyond them, int16 (SplitFloat).
+    Tensor rest = {};
+
+    DType type() const { return rest.defined() ? DType::f32 : tensor.type(); }
 };
 
 class Optimizer : public model::StepHooks {
@@ -120,6 +126,7 @@ class Optimizer : public model::StepHooks {
     OptimizerSetup setup_;
     const model::Parameters& parameters_;
     bool has_master_;
+    bool splits_master_; // the rest beside bf16 weights instead of the whole
     backend::Backend* backend_ = nullptr;
     const comm::ProcessGroups* groups_ = nullptr;
     std::vector<State> states_; // of buckets

@@ -8,7 +8,7 @@
 
 namespace trireme {
 
-enum class DType : std::uint8_t { f32, f64, bf16, f16, i32, i64, u8 };
+enum class DType : std::uint8_t { f32, f64, bf16, f16, i32, i64, u8, i16 };
 
 constexpr std::int64_t size_bytes(DType type) {
     switch (type) {
@@ -20,6 +20,7 @@ constexpr std::int64_t size_bytes(DType type) {
         return 4;
     case DType::bf16:
     case DType::f16:
+    case DType::i16:
         return 2;
     case DType::u8:
         return 1;
@@ -43,6 +44,8 @@ constexpr std::string_view name(DType type) {
         return "int64";
     case DType::u8:
         return "uint8";
+    case DType::i16:
+        return "int16";
     }
     return "?";
 }
@@ -92,6 +95,27 @@ struct Float16 {
     }
 };
 
+// A float cut in two without loss: the nearest bf16 (halves away from zero), and what its bits lack of the
+// float's: bits = (high << 16) + rest. To the nearest even, as bf16 is rounded elsewhere, there would be one
+// rest too many for 16 bits.
+struct SplitFloat {
+    BFloat16 high;
+    std::int16_t rest = 0;
+
+    SplitFloat() = default;
+    explicit SplitFloat(float value) {
+        const auto wide = std::bit_cast<std::uint32_t>(value);
+        const bool is_nan = (wide & 0x7FFFFFFFu) > 0x7F800000u;
+        high.bits = static_cast<std::uint16_t>(is_nan ? (wide >> 16) | 0x40u : (wide + 0x8000u) >> 16);
+        rest = is_nan ? std::int16_t{0} : static_cast<std::int16_t>(wide & 0xFFFFu);
+    }
+    SplitFloat(BFloat16 of_high, std::int16_t of_rest) : high(of_high), rest(of_rest) {}
+    explicit operator float() const {
+        return std::bit_cast<float>((static_cast<std::uint32_t>(high.bits) << 16) +
+                                    static_cast<std::uint32_t>(static_cast<std::int32_t>(rest)));
+    }
+};
+
 // Types of two bytes that are stored and never computed in.
 template <class T>
 inline constexpr bool kIsNarrow = std::is_same_v<T, BFloat16> || std::is_same_v<T, Float16>;
@@ -128,6 +152,10 @@ struct DTypeOf<std::int64_t> {
 template <>
 struct DTypeOf<std::uint8_t> {
     static constexpr DType value = DType::u8;
+};
+template <>
+struct DTypeOf<std::int16_t> {
+    static constexpr DType value = DType::i16;
 };
 template <class T>
 inline constexpr DType kDTypeOf = DTypeOf<T>::value;

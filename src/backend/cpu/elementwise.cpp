@@ -51,6 +51,8 @@ void CpuOperations::do_fill(Tensor x, double value) {
         return fill_values<std::int64_t>(pool_, x, value);
     case DType::u8:
         return fill_values<std::uint8_t>(pool_, x, value);
+    case DType::i16:
+        return fill_values<std::int16_t>(pool_, x, value);
     }
 }
 

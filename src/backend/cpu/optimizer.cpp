@@ -35,10 +35,13 @@ struct AdamConstants {
     double factor, learning_rate, beta1, beta2, correction1, correction2, epsilon, decay;
 };
 
-template <class T, class W>
-void update(std::int64_t begin, std::int64_t end, const AdamConstants& constants, T* __restrict master,
+// Master weights of type T beside weights of type W, or alone (W is void), or the rest of them (M is int16)
+// beside bf16 weights.
+template <class T, class M, class W>
+void update(std::int64_t begin, std::int64_t end, const AdamConstants& constants, M* __restrict master,
             const T* __restrict gradient, T* __restrict moment1, T* __restrict moment2,
             W* __restrict weights) {
+    constexpr bool kSplit = std::is_same_v<M, std::int16_t>;
     const T factor = static_cast<T>(constants.factor), rate = static_cast<T>(constants.learning_rate);
     const T b1 = static_cast<T>(constants.beta1), b2 = static_cast<T>(constants.beta2);
     const T rest1 = static_cast<T>(1 - constants.beta1), rest2 = static_cast<T>(1 - constants.beta2);
@@ -48,12 +51,23 @@ void update(std::int64_t begin, std::int64_t end, const AdamConstants& constants
         const T g = gradient[i] * factor;
         const T m = b1 * moment1[i] + rest1 * g;
         const T v = b2 * moment2[i] + rest2 * g * g;
-        const T w = master[i] - rate * ((m / c1) / (std::sqrt(v / c2) + epsilon) + decay * master[i]);
+        T before;
+        if constexpr (kSplit)
+            before = static_cast<float>(SplitFloat(weights[i], master[i]));
+        else
+            before = master[i];
+        const T w = before - rate * ((m / c1) / (std::sqrt(v / c2) + epsilon) + decay * before);
         moment1[i] = m;
         moment2[i] = v;
-        master[i] = w;
-        if constexpr (!std::is_void_v<W>)
-            weights[i] = static_cast<W>(w);
+        if constexpr (kSplit) {
+            const SplitFloat split(w);
+            master[i] = split.rest;
+            weights[i] = split.high;
+        } else {
+            master[i] = w;
+            if constexpr (!std::is_void_v<W>)
+                weights[i] = static_cast<W>(w);
+        }
     }
 }
 
@@ -95,23 +109,25 @@ void CpuOperations::do_adam_update(Tensor master, const Tensor& gradient, Tensor
                                   1 - std::pow(adam.beta2, step),
                                   adam.epsilon,
                                   adam.weight_decay};
-    dispatch_float("adam_update", master.type(), [&](auto zero) {
+    dispatch_float("adam_update", gradient.type(), [&](auto zero) {
         using T = decltype(zero);
-        const auto update_into = [&](auto* to) {
-            T *const w = writable<T>(master), *const m = writable<T>(moment1),
-                     *const v = writable<T>(moment2);
+        const auto update_into = [&](auto* masters, auto* to) {
+            T *const m = writable<T>(moment1), *const v = writable<T>(moment2);
             const T* const g = data<T>(gradient);
             pool_.parallel_for(master.elements(), kGrain, [=](std::int64_t begin, std::int64_t end, int) {
-                update(begin, end, constants, w, g, m, v, to);
+                update<T>(begin, end, constants, masters, g, m, v, to);
             });
         };
-        if (!weights.defined())
-            update_into(static_cast<void*>(nullptr));
+        if (master.type() == DType::i16)
+            update_into(writable<std::int16_t>(master), writable<BFloat16>(weights));
+        else if (!weights.defined())
+            update_into(writable<T>(master), static_cast<void*>(nullptr));
         else if (is_narrow(weights.type()))
-            dispatch_narrow(weights.type(),
-                            [&](auto narrow_zero) { update_into(writable<decltype(narrow_zero)>(weights)); });
+            dispatch_narrow(weights.type(), [&](auto narrow_zero) {
+                update_into(writable<T>(master), writable<decltype(narrow_zero)>(weights));
+            });
         else
-            update_into(writable<T>(weights));
+            update_into(writable<T>(master), writable<T>(weights));
     });
 }
 

@@ -80,6 +80,8 @@ void CudaOperations::do_fill(Tensor x, double value) {
         return launch(std::int64_t{}, static_cast<std::int64_t>(value));
     case DType::u8:
         return launch(std::uint8_t{}, static_cast<std::uint8_t>(value));
+    case DType::i16:
+        return launch(std::int16_t{}, static_cast<std::int16_t>(value));
     }
 }
 

@@ -39,16 +39,25 @@ struct AdamConstants {
     float learning_rate, beta1, beta2, rest1, rest2, correction1, correction2, epsilon, decay;
 };
 
-// weights may be null.
-template <class W, int N>
-__global__ void adam_kernel(std::int64_t packs, AdamConstants k, const double* factor, float* master,
+// Master weights beside weights, which may be null, or the rest of them (M is int16) beside bf16 weights.
+template <class M, class W, int N>
+__global__ void adam_kernel(std::int64_t packs, AdamConstants k, const double* factor, M* master,
                             const float* gradient, float* moment1, float* moment2, W* weights) {
+    constexpr bool kSplit = std::is_same_v<M, std::int16_t>;
     const std::int64_t i = global_thread() * N;
     const auto by = static_cast<float>(*factor);
     if (i >= packs * N || !isfinite(*factor))
         return;
     float w[N], g[N], m[N], v[N];
     load(master + i, w);
+    if constexpr (kSplit) {
+        float high[N];
+        load(weights + i, high);
+#pragma unroll
+        for (int j = 0; j < N; ++j)
+            w[j] = __uint_as_float(__float_as_uint(high[j]) +
+                                   static_cast<std::uint32_t>(static_cast<std::int32_t>(w[j])));
+    }
     load(gradient + i, g);
     load(moment1 + i, m);
     load(moment2 + i, v);
@@ -62,9 +71,21 @@ __global__ void adam_kernel(std::int64_t packs, AdamConstants k, const double* f
     }
     store(moment1 + i, m);
     store(moment2 + i, v);
-    store(master + i, w);
-    if (weights != nullptr)
+    if constexpr (kSplit) { // SplitFloat (dtype.hpp); a rest is exact as a float, and so is what bf16 keeps
+        float rest[N];
+#pragma unroll
+        for (int j = 0; j < N; ++j) {
+            const std::uint32_t bits = __float_as_uint(w[j]);
+            rest[j] = isnan(w[j]) ? 0 : static_cast<std::int16_t>(bits & 0xFFFFu);
+            w[j] = isnan(w[j]) ? w[j] : __uint_as_float((bits + 0x8000u) & 0xFFFF0000u);
+        }
+        store(master + i, rest);
         store(weights + i, w);
+    } else {
+        store(master + i, w);
+        if (weights != nullptr)
+            store(weights + i, w);
+    }
 }
 
 } // namespace
@@ -87,7 +108,8 @@ void CudaOperations::do_adam_update(Tensor master, const Tensor& gradient, Tenso
                                     Tensor weights, const Tensor& factor, const Adam& adam) {
     if (master.elements() == 0)
         return;
-    if (master.type() != DType::f32)
+    const bool split = master.type() == DType::i16;
+    if (master.type() != DType::f32 && !split)
         refuse_type("adam_update", master.type());
     const auto step = static_cast<double>(adam.step);
     const AdamConstants constants{static_cast<float>(adam.learning_rate),
@@ -99,17 +121,23 @@ void CudaOperations::do_adam_update(Tensor master, const Tensor& gradient, Tenso
                                   static_cast<float>(1 - std::pow(adam.beta2, step)),
                                   static_cast<float>(adam.epsilon),
                                   static_cast<float>(adam.weight_decay)};
-    dispatch("adam_update", weights.defined() ? weights.type() : DType::f32, [&](auto zero) {
+    const auto launch = [&](auto master_zero, auto zero) {
+        using M = decltype(master_zero);
         using W = decltype(zero);
         dispatch_packs<float>(
             fits_packs<W>(master.elements(), master, gradient, moment1, moment2, weights), [&](auto n) {
                 const std::int64_t packs = master.elements() / n;
-                adam_kernel<W, n><<<blocks_for(packs, kThreads), kThreads, 0, stream_>>>(
-                    packs, constants, data<double>(factor), writable<float>(master), data<float>(gradient),
+                adam_kernel<M, W, n><<<blocks_for(packs, kThreads), kThreads, 0, stream_>>>(
+                    packs, constants, data<double>(factor), writable<M>(master), data<float>(gradient),
                     writable<float>(moment1), writable<float>(moment2), writable<W>(weights));
                 check_launch("adam_update");
             });
-    });
+    };
+    if (split)
+        launch(std::int16_t{}, bf16{});
+    else
+        dispatch("adam_update", weights.defined() ? weights.type() : DType::f32,
+                 [&](auto zero) { launch(float{}, zero); });
 }
 
 } // namespace trireme::backend

@@ -244,7 +244,9 @@ void DryOperations::do_sum_of_squares(const Tensor& x, Tensor, GradWrite) {
 }
 void DryOperations::do_adam_update(Tensor master, const Tensor& gradient, Tensor moment1, Tensor moment2,
                                    Tensor weights, const Tensor&, const Adam&) {
-    moves({master, master, gradient, moment1, moment1, moment2, moment2, weights});
+    const bool split = master.type() == DType::i16; // then weights are read, too
+    moves(
+        {master, master, gradient, moment1, moment1, moment2, moment2, weights, split ? weights : Tensor{}});
 }
 
 } // namespace trireme::backend

@@ -15,7 +15,8 @@ void Operations::sum_of_squares(const Tensor& x, Tensor result, GradWrite write)
 
 void Operations::adam_update(Tensor master, const Tensor& gradient, Tensor moment1, Tensor moment2,
                              Tensor weights, const Tensor& factor, const Adam& adam) {
-    const DType type = master.type();
+    const bool split = master.type() == DType::i16;
+    const DType type = split ? DType::f32 : master.type();
     Check("adam_update", {{"master", master},
                           {"gradient", gradient},
                           {"moment1", moment1},
@@ -23,9 +24,12 @@ void Operations::adam_update(Tensor master, const Tensor& gradient, Tensor momen
                           {"factor", factor},
                           {"weights", weights}})
         .defined(1)
-        .that(type == DType::f32 || type == DType::f64, "master weights are fp32 or fp64")
+        .that(type == DType::f32 || type == DType::f64,
+              "master weights are fp32 or fp64, or the rest of fp32")
         .that(moment1.type() == type && moment2.type() == type && gradient.type() == type,
               "moments and gradient have the type of the master weights")
+        .that(!split || (weights.defined() && weights.type() == DType::bf16),
+              "the rest of master weights goes with bf16 weights")
         .that(!weights.defined() ||
                   (weights.type() == type || (is_narrow(weights.type()) && type == DType::f32)),
               "weights have the type of the master weights, or bf16 or fp16 beside fp32")

@@ -41,6 +41,8 @@ MPI_Datatype mpi_type(DType type) {
         return MPI_INT64_T;
     case DType::u8:
         return MPI_UINT8_T;
+    case DType::i16:
+        return MPI_INT16_T;
     }
     return MPI_DATATYPE_NULL;
 }

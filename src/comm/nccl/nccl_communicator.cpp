@@ -31,7 +31,10 @@ ncclDataType_t nccl_type(DType type) {
         return ncclInt64;
     case DType::u8:
         return ncclUint8;
+    case DType::i16: // what optimizers keep is not sent
+        break;
     }
+    TRIREME_ASSERT(false, "NCCL does not move ", name(type));
     return ncclUint8;
 }
 

@@ -105,6 +105,35 @@ TEST(OptimizerFactor, NonFiniteChangesNothingAndBf16CopiesAreRounded) {
     }
 }
 
+// The rest beside bf16 weights is fp32 master weights in another form.
+TEST(SplitMasterWeights, AreUpdatedAsTheWhole) {
+    auto whole = random_array<float>(Shape{kCount}, 4);
+    Array<float> m(Shape{kCount}), v(Shape{kCount}), m_split(Shape{kCount}), v_split(Shape{kCount});
+    Array<BFloat16> weights(Shape{kCount});
+    Array<std::int16_t> rest(Shape{kCount});
+    for (std::size_t i = 0; i < whole.values.size(); ++i) {
+        const SplitFloat split(whole.values[i]);
+        weights.values[i] = split.high;
+        rest.values[i] = split.rest;
+    }
+    auto factor = Array<double>(Shape{1}, kFactor);
+    const auto cpu = backend::make_cpu_backend(2);
+    for (unsigned step = 1; step <= 5; ++step) {
+        const Adam adam{0.01, 0.9, 0.95, 1e-8, 0.1, step};
+        auto g = random_array<float>(Shape{kCount}, 100 + step);
+        cpu->compute().adam_update(whole.tensor(), g.tensor(), m.tensor(), v.tensor(), {}, factor.tensor(),
+                                   adam);
+        cpu->compute().adam_update(rest.tensor(), g.tensor(), m_split.tensor(), v_split.tensor(),
+                                   weights.tensor(), factor.tensor(), adam);
+    }
+    for (std::size_t i = 0; i < whole.values.size(); ++i) {
+        ASSERT_EQ(static_cast<float>(SplitFloat(weights.values[i], rest.values[i])), whole.values[i]);
+        ASSERT_EQ(weights.values[i].bits, SplitFloat(whole.values[i]).high.bits);
+    }
+    EXPECT_EQ(m_split.values, m.values);
+    EXPECT_EQ(v_split.values, v.values);
+}
+
 TYPED_TEST(Optimizer, SumOfSquares) {
     using T = TypeParam;
     for (const std::int64_t count : {1, 17, 65536, 200003}) {

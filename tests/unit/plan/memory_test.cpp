@@ -36,19 +36,23 @@ TEST(PlannedMemory, FullRecomputationKeepsTheInputOfALayer) {
     EXPECT_EQ(bytes(three, Category::activations) - bytes(two, Category::activations), 2 * 256 * 2 * 512);
 }
 
-// 18 bytes a parameter in mixed precision: bf16 weights, fp32 main gradients, master weights, two moments;
-// with the state cut over 4 data ranks 2 + 4 + 12 / 4. All sizes here are multiples of the alignments.
+// 16 bytes a parameter in bf16: weights, fp32 main gradients, the rest of master weights, two fp32 moments;
+// with the state cut over 4 data ranks 2 + 4 + 10 / 4. In fp16 master weights are whole. All sizes here are
+// multiples of the alignments.
 TEST(PlannedMemory, BytesOfAParameter) {
     RunSetup setup = small_setup(4);
     const std::int64_t parameters = catalogue::parameter_count(setup.model);
     EXPECT_EQ(bytes(setup, Category::weights), 2 * parameters);
     EXPECT_EQ(bytes(setup, Category::gradients), 4 * parameters);
+    EXPECT_EQ(bytes(setup, Category::optimizer), 10 * parameters);
+    setup.type = DType::f16;
     EXPECT_EQ(bytes(setup, Category::optimizer), 12 * parameters);
+    setup.type = DType::bf16;
     setup.grid.data = 4;
     setup.global_batch = 8;
     setup.optimizer.sharding = optimizer::Sharding::data_ranks;
     EXPECT_EQ(bytes(setup, Category::weights), 2 * parameters);
-    EXPECT_EQ(bytes(setup, Category::optimizer), 3 * parameters);
+    EXPECT_EQ(2 * bytes(setup, Category::optimizer), 5 * parameters);
 }
 
 // Under 1F1B stage s of p holds p - s micro-batches in flight.
