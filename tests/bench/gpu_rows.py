@@ -130,10 +130,10 @@ ROWS = [
         [('ours', 'our DP2', 1, 0.90, 0.95)]),
     Row('7B-pp2', 'on two GPUs: pipeline, 16 micro-batches, 1F1B; the floor is within 3 % of 2 x one GPU x (1 - bubble) x mean / '
         'heaviest stage', 2,
-        {'ours': ours(one(GPT_7B), 2048, [2], 16, 2, 1, PP_2), 'one GPU': ours(one(GPT_7B), 2048, [(4, 2), 2], 4)},
+        {'ours': ours(one(GPT_7B), 2048, [4, 2], 16, 2, 1, PP_2), 'one GPU': ours(one(GPT_7B), 2048, [(4, 2), 2], 4)},
         [('ours', 'one GPU', 2 * 16 / 17 * BALANCE, 0.97, 1)]),
     Row('7B-pp2-zb', 'the same with zero bubble, nearer to 2 x', 2,
-        {'ours': ours(one(GPT_7B), 2048, [2], 16, 2, 1, [*PP_2, '--pipeline-schedule', 'zb-h1']),
+        {'ours': ours(one(GPT_7B), 2048, [4, 2], 16, 2, 1, [*PP_2, '--pipeline-schedule', 'zb-h1']),
          'one GPU': ours(one(GPT_7B), 2048, [(4, 2), 2], 4)},
         [('ours', 'one GPU', 2 * BALANCE, 0.97 * 16 / 17, 1)]),
     Row('recompute-full', '1.3B, same micro-batch', 1,
