@@ -116,6 +116,7 @@ Selection select(const fs::path& directory, const Wanted& wanted, const std::vec
     std::vector<fs::path> paths = candidates(directory, marker);
     if (paths.empty())
         return selection;
+    selection.marker_missing = !marker;
     if (!marker)
         selection.passed_over.push_back(
             {directory / kMarker, "it is not there, though there are checkpoints"});
@@ -149,9 +150,9 @@ Selection select(comm::HostGroup& group, const fs::path& directory, const Wanted
         if (group.rank() == 0)
             selection = select(directory, wanted, damaged);
     });
-    // A line each: the checkpoint (or nothing), then pairs of what was passed over and why.
-    std::string lines =
-        concat(selection.checkpoint.value_or("").string(), "\n", selection.release ? 1 : 0, "\n");
+    // A line each: the checkpoint (or nothing), what it is, then pairs of what was passed over and why.
+    std::string lines = concat(selection.checkpoint.value_or("").string(), "\n", selection.release ? 1 : 0,
+                               selection.marker_missing ? 1 : 0, "\n");
     for (const PassedOver& each : selection.passed_over)
         lines += concat(each.checkpoint.string(), "\n", each.reason, "\n");
     std::istringstream shared(group.broadcast(lines, 0));
@@ -161,7 +162,8 @@ Selection select(comm::HostGroup& group, const fs::path& directory, const Wanted
     std::getline(shared, reason);
     if (!path.empty())
         result.checkpoint = path;
-    result.release = reason == "1";
+    result.release = reason.starts_with('1');
+    result.marker_missing = reason.ends_with('1');
     while (std::getline(shared, path) && std::getline(shared, reason))
         result.passed_over.push_back({path, reason});
     return result;

@@ -2,7 +2,6 @@
 #include "configure.hpp"
 
 #include <algorithm>
-#include <cstdlib>
 
 #include "trireme/catalogue/catalogue.hpp"
 #include "trireme/plan/balance.hpp"
@@ -139,34 +138,6 @@ data::DatasetOptions dataset_options(const options::Resolved& options, std::int6
     return result;
 }
 
-namespace {
-
-// An interleaved pipeline whose micro-batches are no multiple of its stages posts receives so far ahead that
-// streams of one hardware queue would never get past them (tests/unit/topology/one_queue_test); all others
-// come to their end even with one queue.
-void require_queues(const options::Resolved& options) {
-    constexpr int kNeeded = 16;
-    const char* const set = std::getenv("CUDA_DEVICE_MAX_CONNECTIONS");
-    if (options.layout.model_chunks == 1 || set == nullptr || std::atoi(set) >= kNeeded)
-        return;
-    const std::int64_t stages = options.layout.pipeline_parallel;
-    for (const std::int64_t batch : options.batch.schedule.sizes()) {
-        const std::int64_t micro_batches =
-            batch / (options.batch.micro_batch_size * options.layout.data_parallel);
-        if (micro_batches % stages != 0)
-            throw Error(
-                ErrorCategory::usage,
-                concat("CUDA_DEVICE_MAX_CONNECTIONS=", set, " does not go with an interleaved pipeline of ",
-                       stages, " stages and ", micro_batches, " micro-batches"),
-                {"its messages would wait for one another in the GPU's hardware queues for ever",
-                 concat("try: unset CUDA_DEVICE_MAX_CONNECTIONS (32 is then used), or a --global-batch-size "
-                        "that makes a multiple of ",
-                        stages, " micro-batches")});
-    }
-}
-
-} // namespace
-
 std::unique_ptr<backend::Backend> make_backend(const options::Resolved& options,
                                                const comm::Runtime& runtime) {
     backend::BackendSetup setup;
@@ -175,8 +146,6 @@ std::unique_ptr<backend::Backend> make_backend(const options::Resolved& options,
     setup.threads = static_cast<int>(options.machine.threads_per_rank);
     setup.local_rank = runtime.local_rank();
     setup.sums = options.machine.deterministic ? backend::SumOrder::fixed : backend::SumOrder::free;
-    if (setup.device == backend::Device::cuda)
-        require_queues(options);
     return backend::make_backend(setup);
 }
 

@@ -1,6 +1,7 @@
 // Evaluates during training and after it.
 #include "evaluations.hpp"
 
+#include <algorithm>
 #include <optional>
 
 #include "evaluation.hpp"
@@ -19,11 +20,22 @@ bool Evaluations::is_due(std::int64_t iteration) const {
     return wanted_ && dataset_.has(data::Split::valid) && iteration % options_.evaluation.eval_interval == 0;
 }
 
-// The samples of evaluation k follow those of evaluation k - 1, so a resumed run sees the same.
 void Evaluations::after_step(const Progress& progress) {
-    const std::int64_t before = progress.iteration() / options_.evaluation.eval_interval - 1;
-    evaluate(data::Split::valid, before * options_.evaluation.eval_iters * options_.batch.global_batch_size,
-             concat("iteration ", progress.iteration()), progress);
+    validate(concat("iteration ", progress.iteration()), progress);
+}
+
+// The samples of evaluation k follow those of evaluation k - 1, so a resumed run sees the same; one beside
+// the interval, at the end, begins at the first.
+bool Evaluations::validate(const std::string& where, const Progress& progress) {
+    const std::int64_t iteration = progress.iteration(),
+                       before = is_due(iteration) ? iteration / options_.evaluation.eval_interval - 1 : 0;
+    const bool whole = evaluate(data::Split::valid,
+                                std::max<std::int64_t>(0, before) * options_.evaluation.eval_iters *
+                                    options_.batch.global_batch_size,
+                                where, progress);
+    if (whole)
+        validated_at_ = iteration;
+    return whole;
 }
 
 bool Evaluations::at_the_end(const Progress& progress) {
@@ -31,8 +43,8 @@ bool Evaluations::at_the_end(const Progress& progress) {
         return true;
     const std::string where = "the end of training";
     bool whole = true;
-    if (dataset_.has(data::Split::valid) && !is_due(progress.iteration()))
-        whole = evaluate(data::Split::valid, 0, where, progress);
+    if (dataset_.has(data::Split::valid) && validated_at_ != progress.iteration())
+        whole = validate(where, progress);
     if (whole && dataset_.has(data::Split::test))
         whole = evaluate(data::Split::test, 0, where, progress);
     return whole;

@@ -23,11 +23,12 @@ class Evaluations {
     bool is_due(std::int64_t iteration) const;
     // Of the validation part. Collective over the world, like at_the_end().
     void after_step(const Progress& progress);
-    // Of the validation part, unless the last step had one, and of the test part. False: left out for want of
-    // time; it is for the next attempt to make up for.
+    // Of the validation part, unless this run has had one at this iteration, and of the test part. False:
+    // left out for want of time; it is for the next attempt to make up for.
     bool at_the_end(const Progress& progress);
 
   private:
+    bool validate(const std::string& where, const Progress& progress);
     bool evaluate(data::Split split, std::int64_t first_sample, const std::string& where,
                   const Progress& progress);
 
@@ -39,6 +40,7 @@ class Evaluations {
     ExpectedTimes& times_;
     TrainingLog& log_;
     bool wanted_;
+    std::int64_t validated_at_ = -1; // iteration
 };
 
 } // namespace trireme::train

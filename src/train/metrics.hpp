@@ -1,9 +1,8 @@
-// metrics.jsonl beside the checkpoints: the numbers of the log as one JSON object a line. Written by rank 0.
+// metrics.jsonl beside the checkpoints: the numbers of the log as one JSON object a line, whole lines only.
+// Written by rank 0.
 #pragma once
 
-#include <cstdio>
 #include <filesystem>
-#include <memory>
 #include <string>
 
 namespace trireme::train {
@@ -13,18 +12,21 @@ enum class MetricsStart { fresh, resumed };
 class MetricsFile {
   public:
     // fresh: an older file of another training is kept under the next free name metrics.jsonl.N. resumed:
-    // lines are appended. Throws Error (output).
+    // lines are appended, behind the last whole one. Throws Error (output).
     MetricsFile(const std::filesystem::path& directory, MetricsStart start);
+    ~MetricsFile();
+    MetricsFile(const MetricsFile&) = delete;
+    MetricsFile& operator=(const MetricsFile&) = delete;
 
-    // Adds a line and hands it to the system. Throws Error (output).
+    // Adds a line and hands it to the system. Throws Error (output): nothing of it is in the file, and the
+    // next one may be tried.
     void add(const std::string& json);
 
   private:
-    struct Close {
-        void operator()(std::FILE* file) const { std::fclose(file); }
-    };
+    [[noreturn]] void fail() const;
+
     std::filesystem::path path_;
-    std::unique_ptr<std::FILE, Close> file_;
+    int file_ = -1;
 };
 
 } // namespace trireme::train

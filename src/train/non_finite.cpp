@@ -24,7 +24,8 @@ Error plain_error(const NonFiniteStep& step) {
                     ? concat(", at the lowest loss scale ", step.setup.loss_scale)
                     : "",
                 ", ", samples_of(step)),
-         "the weights were not updated by this step and nothing was saved after it",
+         step.report.updated ? "nothing was saved after it"
+                             : "the weights were not updated by this step and nothing was saved after it",
          "try: resume from the last checkpoint with a lower --lr or a longer warm-up; "
          "--no-check-for-nan-in-loss-and-grad skips such steps instead; --rerun-nan tells model from "
          "hardware"});

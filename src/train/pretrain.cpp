@@ -136,15 +136,18 @@ class Training {
         if (!saver_)
             return;
         saver_->finish();
-        const bool nothing_new = stop_ && !stepped_;
+        // Without a step the checkpoint that was loaded is as good, or better: it may have been loaded in
+        // part.
+        const bool nothing_new = !stepped_ && (stop_ || options_.checkpoint.load == options_.checkpoint.save);
         if (options_.checkpoint.save_on_exit && !saver_->has_saved(progress_.iteration()) && !nothing_new)
             save(SaveKind::last);
     }
 
     // Says and records why the run ends; the exit code.
     int leave() {
-        const int code = stop_ && saver_ ? static_cast<int>(ErrorCategory::interrupted) : 0;
         const std::int64_t iteration = progress_.iteration();
+        const bool goes_on = saver_ && (saver_->has_saved(iteration) || !stepped_);
+        const int code = stop_ && goes_on ? static_cast<int>(ErrorCategory::interrupted) : 0;
         std::string reason = at_exit_interval_ ? "exit-interval" : "iterations";
         if (stop_) {
             reason = stop_.reason;
@@ -157,8 +160,12 @@ class Training {
                        code != 0 ? concat("; exit code ", code, ": start it again with --load to go on")
                                  : ""));
         } else if (at_exit_interval_) {
-            say(runtime_, concat("stopped at iteration ", iteration, ", a multiple of --exit-interval ",
-                                 options_.training.exit_interval));
+            say(runtime_,
+                concat("stopped at iteration ", iteration, ", a multiple of --exit-interval ",
+                       options_.training.exit_interval, saver_ ? "" : ": nothing is saved without --save"));
+        } else if (!stepped_) {
+            say(runtime_, concat("no step was made: the run is at iteration ", iteration,
+                                 " and ends at --train-iters ", options_.training.train_iters));
         }
         comm::agree(runtime_.world(), [&] {
             if (runtime_.rank() == 0)

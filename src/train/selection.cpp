@@ -19,8 +19,10 @@ checkpoint::Wanted wanted_checkpoint(const options::Resolved& options) {
 void warn_passed_over(const checkpoint::Selection& selection, const comm::Runtime& runtime) {
     if (runtime.rank() != 0 || selection.passed_over.empty() || !selection.checkpoint)
         return;
+    const bool only_marker_missing = selection.marker_missing && selection.passed_over.size() == 1;
     std::cerr << "trireme: WARNING: " << selection.checkpoint->string()
-              << " is loaded in place of a later checkpoint\n";
+              << (only_marker_missing ? " is loaded, the newest that is there\n"
+                                      : " is loaded in place of a later checkpoint\n");
     for (const checkpoint::PassedOver& each : selection.passed_over)
         std::cerr << "  " << each.checkpoint.string() << ": " << each.reason << "\n";
     std::cerr << "  --no-load-fallback makes this an error, --ckpt-step N chooses another one" << std::endl;

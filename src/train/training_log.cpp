@@ -62,12 +62,25 @@ void TrainingLog::write_trace() {
     const std::filesystem::path path =
         std::filesystem::path(options_.checkpoint.save.empty() ? "." : options_.checkpoint.save) /
         "trace.json";
-    comm::agree(runtime_.world(), [&] {
-        if (runtime_.rank() == 0)
-            publish_file(path, trace);
+    try_to(trace_failed_, [&] {
+        publish_file(path, trace);
+        say(runtime_, concat(" wrote ", path.string(), ": open it in ui.perfetto.dev or chrome://tracing"));
     });
-    say(runtime_, concat(" wrote ", path.string(), ": open it in ui.perfetto.dev or chrome://tracing"));
     trace_written_ = true;
+}
+
+template <class Write>
+void TrainingLog::try_to(bool& failed, const Write& write) const {
+    if (runtime_.rank() != 0)
+        return;
+    try {
+        write();
+        failed = false;
+    } catch (const Error& error) {
+        if (!failed)
+            warn(concat(error.message(), "; training goes on"));
+        failed = true;
+    }
 }
 
 bool TrainingLog::is_due(std::int64_t iteration) const {
@@ -104,7 +117,7 @@ void TrainingLog::add_evaluation(const std::string& what, const std::string& whe
 }
 
 void TrainingLog::add_metrics(const std::string& json) {
-    comm::agree(runtime_.world(), [&] {
+    try_to(metrics_failed_, [&] {
         if (metrics_)
             metrics_->add(json);
     });

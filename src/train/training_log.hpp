@@ -43,6 +43,9 @@ class TrainingLog {
   private:
     void write_trace();
     void add_metrics(const std::string& json);
+    // A line or a trace that cannot be written is no reason to lose a run: said once each.
+    template <class Write>
+    void try_to(bool& failed, const Write& write) const;
 
     const options::Resolved& options_;
     comm::Runtime& runtime_;
@@ -50,8 +53,9 @@ class TrainingLog {
     std::optional<MetricsFile> metrics_; // on rank 0, with --save
     std::optional<Recorder> recorder_;   // with --timing-log-level or --profile
     bool trace_written_ = false;
-    std::optional<cluster::GpuMonitor> gpu_; // with --log-gpu
-    bool begun_ = false;                     // a line was written
+    bool metrics_failed_ = false, trace_failed_ = false; // and it was said
+    std::optional<cluster::GpuMonitor> gpu_;             // with --log-gpu
+    bool begun_ = false;                                 // a line was written
     LogInterval interval_;
 };
 

@@ -5,6 +5,7 @@
 
 #include "configure.hpp"
 #include "first_screen.hpp"
+#include "gpu_queues.hpp"
 #include "prepare_data.hpp"
 #include "say.hpp"
 #include "tuning.hpp"
@@ -15,6 +16,7 @@ TrainingRun::TrainingRun(const options::Resolved& options, comm::Runtime& runtim
     : requests(options.exit, runtime, launch.job, launch.start), progress(options), options_(options),
       runtime_(runtime) {
     own_directory(*launch.record);
+    comm::agree(runtime.world(), [&] { require_queues(options); });
     open_data();
     Resume resume(options, runtime);
     comm::agree(runtime.world(), [&] { backend = make_backend(options, runtime); });
@@ -80,11 +82,13 @@ void TrainingRun::show_first_screen() {
 }
 
 void TrainingRun::set_weights(Resume& resume) {
-    if (!resume.checkpoint())
-        draw_weights();
+    const bool from_scratch = !resume.checkpoint();
     while (!resume.load(model()))
         if (resume.progress().seed() != engine->setup().seed)
             make_engine(resume.progress().seed());
+    TRIREME_ASSERT(from_scratch == !resume.checkpoint(), "a checkpoint went while it was being loaded");
+    if (from_scratch)
+        draw_weights();
     resume.tell();
     progress = resume.progress();
     if (saver && resume.checkpoint())

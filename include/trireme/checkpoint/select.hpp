@@ -29,6 +29,7 @@ struct Selection {
     std::optional<std::filesystem::path> checkpoint; // nothing: there is none in the directory
     bool release = false;                            // weights to start from: they have no iteration
     std::vector<PassedOver> passed_over;
+    bool marker_missing = false; // and it stands among them
 };
 
 // Looks at index, files and sizes; the data is checked when it is loaded. `damaged`: those that could not be

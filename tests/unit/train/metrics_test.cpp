@@ -1,9 +1,11 @@
 // metrics.jsonl: a fresh start keeps what another training wrote, a resumed one goes on in the same file.
 #include <gtest/gtest.h>
 
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "train/metrics.hpp"
@@ -51,6 +53,34 @@ TEST_F(Metrics, ResumedStartAppends) {
 TEST_F(Metrics, LineIsOutBeforeTheNext) {
     MetricsFile file(directory_, MetricsStart::fresh);
     file.add("one");
+    EXPECT_EQ(content("metrics.jsonl"), "one\n");
+    file.add("two");
+    EXPECT_EQ(content("metrics.jsonl"), "one\ntwo\n");
+}
+
+// A machine that dies in the middle of a line leaves a part of it.
+TEST_F(Metrics, ResumedStartGoesOnBehindTheLastWholeLine) {
+    std::ofstream(directory_ / "metrics.jsonl") << "one\ntwo\nthr";
+    run(MetricsStart::resumed, "three");
+    EXPECT_EQ(content("metrics.jsonl"), "one\ntwo\nthree\n");
+    std::ofstream(directory_ / "metrics.jsonl") << "thr";
+    run(MetricsStart::resumed, "one");
+    EXPECT_EQ(content("metrics.jsonl"), "one\n");
+}
+
+// Of a line that does not fit nothing is left, and the next one that does is whole.
+TEST_F(Metrics, LineThatDoesNotFitLeavesTheOthersWhole) {
+    MetricsFile file(directory_, MetricsStart::fresh);
+    file.add("one");
+    struct ::rlimit before {};
+    ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+    const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+    struct ::rlimit small = before;
+    small.rlim_cur = 10;
+    ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+    EXPECT_THROW(file.add("a line of more than ten bytes"), Error);
+    ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+    std::signal(SIGXFSZ, handler);
     EXPECT_EQ(content("metrics.jsonl"), "one\n");
     file.add("two");
     EXPECT_EQ(content("metrics.jsonl"), "one\ntwo\n");
