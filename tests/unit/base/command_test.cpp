@@ -104,10 +104,12 @@ TEST(Command, AChildThatItLeavesBehindIsNotWaitedFor) {
     EXPECT_EQ(wrapper.errors, "oh\n");
     const int left = std::stoi(wrapper.output);
     EXPECT_EQ(::kill(left, SIGTERM), 0) << "it was left alone";
-    // One that goes on writing.
-    const CommandEnd flood = run_command({"sh", "-c", "yes & echo here >&2"}, 20);
-    EXPECT_EQ(flood.exit_code, 0);
-    EXPECT_EQ(flood.errors, "here\n");
+    // One that goes on writing. What was written just before the end is read: a race, so it is run often.
+    for (int i = 0; i < 20; ++i) {
+        const CommandEnd flood = run_command({"sh", "-c", "yes & echo here >&2"}, 20);
+        EXPECT_EQ(flood.exit_code, 0);
+        EXPECT_EQ(flood.errors, "here\n");
+    }
     EXPECT_LT(seconds_since(start), 10);
 }
 
@@ -125,8 +127,9 @@ TEST(Command, WhereSigchldIsIgnoredItIsJudgedByItsWords) {
     const CommandEnd silent = run_command({"true"}, 10);
     const CommandEnd failed = run_command({"sh", "-c", "echo no >&2; exit 3"}, 10);
     const CommandEnd late = run_command({"sleep", "1000"}, 0.05);
-    // The program's own children have exit codes.
-    const CommandEnd parent = run_command({"sh", "-c", "trap; (exit 5); echo $?"}, 10);
+    // The program finds it as usual, for its own children: signal 17 is not among those ignored.
+    const CommandEnd own =
+        run_command({"sed", "-n", "s/^SigIgn:.*\\(.\\)....$/\\1/p", "/proc/self/status"}, 10);
     std::signal(SIGCHLD, before);
     EXPECT_EQ(good.fate, CommandFate::lost_code);
     EXPECT_EQ(good.exit_code, std::nullopt);
@@ -137,7 +140,8 @@ TEST(Command, WhereSigchldIsIgnoredItIsJudgedByItsWords) {
     EXPECT_FALSE(failed.good());
     EXPECT_EQ(failed.complaint(), "no");
     EXPECT_EQ(late.complaint(), "sleep: no end after 0.05 s");
-    EXPECT_EQ(parent.output, "5\n");
+    ASSERT_NE(own.output, "");
+    EXPECT_EQ(std::stoi(own.output, nullptr, 16) & 1, 0) << own.output;
 }
 
 TEST(FileSystem, IsNamed) {
