@@ -1,6 +1,8 @@
-// Starts a program by posix_spawn and reads its output through pipes until it ends or its time is up.
+// Starts a program by posix_spawn and reads its output through pipes until it has ended or its time is up.
+// Its end is looked for by itself: pipes may stay open behind it in its children, or close before it.
 #include "trireme/base/command.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
@@ -8,12 +10,15 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <spawn.h>
+#include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <system_error>
+#include <thread>
 #include <unistd.h>
 #include <utility>
 
 #include "trireme/base/error.hpp"
+#include "trireme/base/printable.hpp"
 
 extern char** environ;
 
@@ -21,6 +26,13 @@ namespace trireme {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+constexpr std::size_t kMostKept = 64 << 10;                  // bytes of each stream
+constexpr auto kBetweenLooks = std::chrono::milliseconds(5); // at the child, while its streams are silent
+
+Clock::duration duration_of(double seconds) {
+    return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+}
 
 // The child's output and errors, in this order: descriptors to read, and what came through them.
 struct Streams {
@@ -40,28 +52,65 @@ struct Streams {
             ::close(end.fd);
         end.fd = -1; // poll() passes over it
     }
-    void read(std::size_t i) {
-        char buffer[4096];
-        const ssize_t count = ::read(ends[i].fd, buffer, sizeof buffer);
-        if (count > 0)
-            texts[i].append(buffer, static_cast<std::size_t>(count));
-        else if (count == 0 || errno != EINTR)
-            close(ends[i]);
+    // At most `most` bytes of what is there; what is more than can be kept is dropped. Returns their count.
+    std::size_t read(std::size_t i, std::size_t most) {
+        std::array<char, 16384> buffer;
+        const ssize_t count = ::read(ends[i].fd, buffer.data(), std::min(most, buffer.size()));
+        if (count <= 0) {
+            if (count == 0 || errno != EINTR)
+                close(ends[i]);
+            return 0;
+        }
+        texts[i].append(buffer.data(),
+                        std::min(static_cast<std::size_t>(count), kMostKept - texts[i].size()));
+        return static_cast<std::size_t>(count);
     }
-    // Until the child has closed both, or the deadline.
-    void read_all(Clock::time_point deadline) {
-        while (ends[0].fd >= 0 || ends[1].fd >= 0) {
-            const auto left =
-                std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
-            if (left <= 0)
-                return;
-            if (::poll(ends.data(), ends.size(), static_cast<int>(left)) < 0 && errno != EINTR)
-                return;
-            for (std::size_t i = 0; i < ends.size(); ++i)
-                if (ends[i].fd >= 0 && std::exchange(ends[i].revents, 0) != 0)
-                    read(i);
+    // What comes within kBetweenLooks.
+    void read_some() {
+        const auto wait = std::chrono::milliseconds(kBetweenLooks).count();
+        if (::poll(ends.data(), ends.size(), static_cast<int>(wait)) <= 0)
+            return;
+        for (std::size_t i = 0; i < ends.size(); ++i)
+            if (ends[i].fd >= 0 && std::exchange(ends[i].revents, 0) != 0)
+                read(i, kMostKept);
+    }
+    // What stands in the pipes now, without waiting for more.
+    void read_rest() {
+        for (std::size_t i = 0; i < ends.size(); ++i) {
+            int waiting = 0;
+            if (ends[i].fd < 0 || ::ioctl(ends[i].fd, FIONREAD, &waiting) != 0)
+                continue;
+            for (auto left = static_cast<std::size_t>(waiting); left > 0;) {
+                const std::size_t count = read(i, left);
+                if (count == 0)
+                    break;
+                left -= count;
+            }
         }
     }
+};
+
+// How the child begins: as the leader of a group, so that all of it can be killed, with no signal blocked and
+// those as usual that it may need and an ignoring parent would hand down.
+struct Attributes {
+    posix_spawnattr_t value;
+
+    Attributes() {
+        sigset_t none, usual;
+        ::sigemptyset(&none);
+        ::sigemptyset(&usual);
+        ::sigaddset(&usual, SIGCHLD);
+        ::sigaddset(&usual, SIGPIPE);
+        ::posix_spawnattr_init(&value);
+        ::posix_spawnattr_setpgroup(&value, 0);
+        ::posix_spawnattr_setsigmask(&value, &none);
+        ::posix_spawnattr_setsigdefault(&value, &usual);
+        ::posix_spawnattr_setflags(&value,
+                                   POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    }
+    ~Attributes() { ::posix_spawnattr_destroy(&value); }
+    Attributes(const Attributes&) = delete;
+    Attributes& operator=(const Attributes&) = delete;
 };
 
 // 0, or errno of what hindered it.
@@ -78,6 +127,7 @@ int start(const std::vector<std::string>& arguments, Streams& streams, pid_t& ch
         of_child[i] = ends[1];
     }
     if (reason == 0) {
+        const Attributes attributes;
         posix_spawn_file_actions_t actions;
         ::posix_spawn_file_actions_init(&actions);
         ::posix_spawn_file_actions_adddup2(&actions, of_child[0], STDOUT_FILENO);
@@ -87,7 +137,7 @@ int start(const std::vector<std::string>& arguments, Streams& streams, pid_t& ch
         for (const std::string& argument : arguments)
             pointers.push_back(const_cast<char*>(argument.c_str()));
         pointers.push_back(nullptr);
-        reason = ::posix_spawnp(&child, pointers[0], &actions, nullptr, pointers.data(), environ);
+        reason = ::posix_spawnp(&child, pointers[0], &actions, &attributes.value, pointers.data(), environ);
         ::posix_spawn_file_actions_destroy(&actions);
     }
     for (const int end : of_child)
@@ -96,52 +146,76 @@ int start(const std::vector<std::string>& arguments, Streams& streams, pid_t& ch
     return reason;
 }
 
-// The exit status of the child, ended by force at the deadline.
-int end_of(pid_t child, Clock::time_point deadline) {
-    int status = -1;
-    while (::waitpid(child, &status, WNOHANG) == 0) {
-        if (Clock::now() > deadline)
-            ::kill(child, SIGKILL);
-        ::usleep(2000);
+// Looks at the child without waiting: nothing while it runs, then what is known of its end.
+std::optional<CommandEnd> look_at(pid_t child, const std::string& name) {
+    int status = 0;
+    const pid_t answer = ::waitpid(child, &status, WNOHANG);
+    if (answer == 0 || (answer < 0 && errno == EINTR))
+        return std::nullopt;
+    CommandEnd end;
+    if (answer < 0) { // ECHILD: it has ended, and the kernel or a handler of SIGCHLD has taken the rest
+        end.fate = CommandFate::lost_code;
+    } else if (WIFEXITED(status)) {
+        end.exit_code = WEXITSTATUS(status);
+    } else {
+        end.fate = CommandFate::ended;
+        end.errors = concat(name, ": ended by signal ", WTERMSIG(status));
     }
-    return status;
+    return end;
+}
+
+// Kills the child and its group; whether it has ended then.
+bool kill_group(pid_t child, double patience_seconds) {
+    ::kill(-child, SIGKILL);
+    const auto deadline = Clock::now() + duration_of(patience_seconds);
+    while (Clock::now() < deadline) {
+        if (look_at(child, ""))
+            return true;
+        std::this_thread::sleep_for(kBetweenLooks);
+    }
+    return false;
 }
 
 } // namespace
 
+bool CommandEnd::good() const {
+    return fate == CommandFate::lost_code ? !output.empty() || errors.empty() : exit_code == 0;
+}
+
 std::string CommandEnd::complaint() const {
     for (const std::string* text : {&errors, &output})
         if (const std::size_t begin = text->find_first_not_of(" \t\r\n"); begin != std::string::npos)
-            return text->substr(begin, text->find_first_of("\r\n", begin) - begin);
-    return exit_code ? concat("exit code ", *exit_code) : "";
+            return printable(text->substr(begin, text->find_first_of("\r\n", begin) - begin));
+    return exit_code ? concat("exit code ", *exit_code) : "exit code not known";
 }
 
-CommandEnd run_command(const std::vector<std::string>& arguments, double seconds) {
-    const auto deadline =
-        Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
-    CommandEnd result;
+CommandEnd run_command(const std::vector<std::string>& arguments, CommandLimits limits) {
+    const auto deadline = Clock::now() + duration_of(limits.seconds);
+    const std::string& name = arguments.front();
     Streams streams;
     pid_t child = -1;
-    if (const int reason = start(arguments, streams, child); reason != 0) {
-        result.errors =
-            concat(arguments.front(), ": ", std::error_code(reason, std::generic_category()).message());
-        return result;
+    if (const int reason = start(arguments, streams, child); reason != 0)
+        return {std::nullopt, "",
+                concat(name, ": ", std::error_code(reason, std::generic_category()).message()),
+                CommandFate::not_started};
+    std::optional<CommandEnd> end;
+    while (!(end = look_at(child, name)) && Clock::now() < deadline)
+        streams.read_some();
+    if (!end) {
+        end = CommandEnd{std::nullopt, "", concat(name, ": no end after ", limits.seconds, " s"),
+                         CommandFate::no_end};
+        if (!kill_group(child, limits.to_be_killed_seconds))
+            end->errors += ", and it does not end when killed";
     }
-    streams.read_all(deadline);
-    const int status = end_of(child, deadline);
-    result.output = std::move(streams.texts[0]);
-    result.errors = std::move(streams.texts[1]);
-    if (WIFEXITED(status))
-        result.exit_code = WEXITSTATUS(status);
-    else
-        result.errors = Clock::now() > deadline
-                            ? concat(arguments.front(), ": no end after ", seconds, " s")
-                            : concat(arguments.front(), ": ended by signal ", WTERMSIG(status));
-    return result;
+    streams.read_rest();
+    end->output = std::move(streams.texts[0]);
+    if (end->errors.empty())
+        end->errors = std::move(streams.texts[1]);
+    return *std::move(end);
 }
 
-std::optional<std::string> output_of(const std::vector<std::string>& arguments, double seconds) {
-    CommandEnd end = run_command(arguments, seconds);
+std::optional<std::string> output_of(const std::vector<std::string>& arguments, CommandLimits limits) {
+    CommandEnd end = run_command(arguments, limits);
     return end.good() ? std::optional(std::move(end.output)) : std::nullopt;
 }
 

@@ -9,6 +9,7 @@
 #include "names.hpp"
 #include "stage_reader.hpp"
 #include "trireme/base/file.hpp"
+#include "trireme/base/printable.hpp"
 #include "trireme/checkpoint/verify.hpp"
 
 namespace trireme::checkpoint {
@@ -23,13 +24,6 @@ struct Marker {
     bool release = false;
     std::int64_t iteration = 0;
 };
-
-std::string printable(std::string text) {
-    for (char& byte : text)
-        if (byte < ' ' || byte > '~')
-            byte = '?';
-    return text;
-}
 
 std::optional<Marker> read_marker(const fs::path& directory) {
     const fs::path marker = directory / kMarker;
@@ -49,7 +43,7 @@ std::optional<Marker> read_marker(const fs::path& directory) {
     const auto [end, wrong] = std::from_chars(text.data(), text.data() + text.size(), iteration);
     if (wrong != std::errc{} || end != text.data() + text.size() || iteration < 0)
         throw Error(ErrorCategory::checkpoint, concat(marker.string(), " holds no iteration number"),
-                    {concat("it says '", printable(text.substr(0, 60)), "'"),
+                    {concat("it says '", printable(text, 60), "'"),
                      "try: write the number of an iter_NNNNNNN directory beside it into the file"});
     return Marker{false, iteration};
 }

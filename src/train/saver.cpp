@@ -51,7 +51,7 @@ Saver::Saver(const options::Resolved& options, comm::Runtime& runtime)
         for (const std::string& line : checkpoint::clean_up(options_.save))
             say(concat("cleared   ", line));
         striping_.emplace(options_.save, Stripes{options_.save_stripe_count, options_.save_stripe_bytes},
-                          runtime.ranks());
+                          static_cast<int>(options.layout.ranks / options.layout.pipeline_parallel));
         if (const std::optional<std::string> trouble = striping_->trouble())
             warn(*trouble);
     });
@@ -82,15 +82,13 @@ checkpoint::SaveOptions Saver::how() {
     return how;
 }
 
-// Ranks of one stage write into one file.
-std::string Saver::advice(const checkpoint::Model& model) const {
-    const std::optional<std::string> text =
-        striping_ ? striping_->advice(model.groups->stage->size()) : std::nullopt;
+std::string Saver::advice() const {
+    const std::optional<std::string> text = striping_ ? striping_->advice() : std::nullopt;
     return text ? plan::screen_row("save", *text) : "";
 }
 
 std::string Saver::plan(const checkpoint::Model& model) {
-    const std::string advised = advice(model);
+    const std::string advised = advice();
     if (!options_.async_save)
         return advised;
     const std::int64_t state = checkpoint::bytes_to_save(model);

@@ -49,7 +49,7 @@ class Saver {
     };
     void say(const std::string& text) const;
     static void warn(const std::string& text);
-    std::string advice(const checkpoint::Model& model) const;
+    std::string advice() const;
     checkpoint::SaveOptions how();
     void publish_in_flight(SaveKind kind);
     void report_failure(const Error& failure, std::int64_t iteration, SaveKind kind) const;

@@ -8,13 +8,13 @@
 
 #include "trireme/base/error.hpp"
 #include "trireme/base/file_system.hpp"
+#include "trireme/base/printable.hpp"
 #include "trireme/base/sizes.hpp"
 
 namespace trireme::train {
 namespace {
 
-constexpr double kPatienceSeconds = 20; // servers of a large file system may be slow, and training waits
-constexpr int kMostAdvised = 8;         // targets; more are rarely worth their overhead
+constexpr int kMostAdvised = 8; // targets; more are rarely worth their overhead
 
 std::string joined(const std::vector<std::string>& words) {
     std::string text;
@@ -35,10 +35,7 @@ std::optional<std::int64_t> number_in(const CommandEnd& end) {
 
 // Its answer in one line, or what is wrong.
 std::string answer_of(const CommandEnd& end) {
-    std::istringstream words(end.output);
-    std::string text;
-    for (std::string word; end.good() && words >> word;)
-        text += concat(text.empty() ? "" : " ", word);
+    const std::string text = end.good() ? printable(end.output) : "";
     return text.empty() ? end.complaint() : text;
 }
 
@@ -62,14 +59,23 @@ std::vector<std::string> getstripe_command(const char* what, const std::filesyst
     return {"lfs", "getstripe", "-d", what, directory.string()};
 }
 
-Striping::Striping(std::filesystem::path save, const Stripes& asked, int ranks, Run run)
-    : save_(std::move(save)), asked_(asked), run_(std::move(run)) {
-    if (this->asked() || ranks > 1)
-        found_ = run_(getstripe_command("-c", save_));
+Striping::Striping(std::filesystem::path save, const Stripes& asked, int ranks_of_stage, Patience patience,
+                   Run run)
+    : save_(std::move(save)), asked_(asked), ranks_of_stage_(ranks_of_stage), patience_(patience),
+      run_(std::move(run)) {
+    if (this->asked() || ranks_of_stage_ > 1)
+        found_ = call(getstripe_command("-c", save_), patience_.question_seconds);
 }
 
-CommandEnd Striping::run_lfs(const std::vector<std::string>& arguments) {
-    return run_command(arguments, kPatienceSeconds);
+CommandEnd Striping::call(const std::vector<std::string>& command, double seconds) {
+    CommandEnd end = run_(command, seconds);
+    hangs_ = end.fate == CommandFate::no_end;
+    return end;
+}
+
+std::string Striping::hangs(const std::vector<std::string>& command, const CommandEnd& end) {
+    return concat("`", joined(command), "` hangs (", end.complaint(),
+                  "): lfs is not called again in this run, and ");
 }
 
 std::string Striping::options() const {
@@ -84,30 +90,37 @@ std::string Striping::options() const {
 std::optional<std::string> Striping::trouble() const {
     if (!asked() || found_->good())
         return std::nullopt;
-    const std::string type = file_system_type(save_);
     const bool several = asked_.count != 0 && asked_.size_bytes != 0;
     const std::string effect = concat(options(), several ? " are" : " is", " without effect");
+    const std::vector<std::string> question = getstripe_command("-c", save_);
+    if (hangs_)
+        return concat(hangs(question, *found_), effect);
+    const std::string type = file_system_type(save_);
     if (type == "lustre")
-        return concat(save_.string(), " is on Lustre, but `", joined(getstripe_command("-c", save_)),
-                      "` fails (", found_->complaint(), "): ", effect, "; try: the PATH to lfs");
-    return concat(save_.string(), " is on ", type.empty() ? "a file system" : type,
-                  ", which has no stripes: ", effect);
+        return concat(save_.string(), " is on Lustre, but `", joined(question), "` fails (",
+                      found_->complaint(), "): ", effect, "; try: the PATH to lfs");
+    const std::string place = concat(save_.string(), " is on ", type.empty() ? "a file system" : type);
+    if (found_->fate == CommandFate::not_started)
+        return concat("lfs cannot be started (", found_->complaint(), ") and ", place, ": ", effect);
+    return concat(place, ", which has no stripes: ", effect);
 }
 
-std::optional<std::string> Striping::advice(int ranks_of_stage) const {
-    if (asked() || !found_ || number_in(*found_) != 1 || ranks_of_stage < 2)
+std::optional<std::string> Striping::advice() const {
+    if (asked() || !found_ || number_in(*found_) != 1 || ranks_of_stage_ < 2)
         return std::nullopt;
     return concat(save_.string(),
                   " is on Lustre and each file of a checkpoint will lie on one target, which ",
-                  ranks_of_stage, " ranks write to; try: --save-stripe-count ",
-                  std::min(ranks_of_stage, kMostAdvised), " --save-stripe-size 4M");
+                  ranks_of_stage_, " ranks write to; try: --save-stripe-count ",
+                  std::min(ranks_of_stage_, kMostAdvised), " --save-stripe-size 4M");
 }
 
 StripeNews Striping::apply(const std::filesystem::path& directory) {
-    if (!asked() || !found_->good())
+    if (!asked() || !found_->good() || hangs_)
         return {};
     const std::vector<std::string> command = setstripe_command(asked_, directory);
-    const CommandEnd end = run_(command);
+    const CommandEnd end = call(command, patience_.seconds);
+    if (hangs_)
+        return {{concat(hangs(command, end), "checkpoints are saved without ", options())}, ""};
     if (!end.good()) {
         if (std::exchange(failing_, true))
             return {};
@@ -130,7 +143,13 @@ StripeNews Striping::read_back(const std::filesystem::path& directory) {
                                  {"--save-stripe-size", "-S", asked_.size_bytes, ""}}};
     StripeNews news;
     for (Value& value : values) {
-        const CommandEnd end = run_(getstripe_command(value.flag, directory));
+        const std::vector<std::string> question = getstripe_command(value.flag, directory);
+        const CommandEnd end = call(question, patience_.seconds);
+        if (hangs_) {
+            news.warnings.push_back(
+                concat(hangs(question, end), "later checkpoints are saved without ", options()));
+            return news;
+        }
         const std::optional<std::int64_t> found = number_in(end);
         if (found)
             value.shown = value.flag == std::string("-c") ? targets(*found) : show_bytes(*found);
@@ -138,8 +157,7 @@ StripeNews Striping::read_back(const std::filesystem::path& directory) {
             value.shown = answer_of(end);
         if (value.asked != 0 && found != value.asked)
             news.warnings.push_back(concat(value.option, " ", value.asked, " was asked for, but `",
-                                           joined(getstripe_command(value.flag, directory)), "` says ",
-                                           answer_of(end)));
+                                           joined(question), "` says ", answer_of(end)));
     }
     news.line = concat("stripes of new files in ", directory.string(), ": ", values[0].shown, ", ",
                        values[1].shown, " on each in turn");

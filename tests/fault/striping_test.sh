@@ -6,7 +6,7 @@
 s=$scratch
 mkdir "$s/bin" "$s/lfs" "$s/lustre" "$s/disk"
 # Directories below $s/lustre have stripes: of their own, else one target and 1 MiB. FAKE_LFS_MOST: targets that there are;
-# FAKE_LFS_BROKEN: what fails.
+# FAKE_LFS_BROKEN: what fails; FAKE_LFS_HANGS: what has no end, with a child that has none either.
 cat >"$s/bin/lfs" <<'END_OF_LFS'
 #!/bin/bash
 state=${0%/bin/lfs}/lfs
@@ -14,6 +14,7 @@ directory=${*: -1}
 echo "$* ($(ls -A "$directory" | wc -l) files)" >>"$state/calls"
 [[ $directory == "${0%/bin/lfs}/lustre"* ]] || { echo "$directory: not on a Lustre fs?" >&2; exit 25; }
 [[ $1 != "${FAKE_LFS_BROKEN:-}" ]] || { echo "error: $1: Input/output error" >&2; exit 5; }
+[[ $1 != "${FAKE_LFS_HANGS:-}" ]] || { sleep 1000 & echo $! >>"$state/hanging"; wait; }
 own=$state/$(stat -c %i "$directory")
 count=1 size=1048576
 case $1 in
@@ -78,6 +79,12 @@ getstripe -d -S lustre/r/iter_0000004.partial"
 check_same_bits "resumed: the same losses" "$(losses "$s/lustre/r/metrics.jsonl")" "$(<"$s/undisturbed")" 4
 whole "resumed" "$s/lustre/r"
 
+# As some launchers have it: exit codes of children are lost.
+started 1 env --ignore-signal=CHLD "$programs/trireme" "${run[@]}" --save "$s/lustre/k" "${asked[@]}"
+check_equal "SIGCHLD ignored: the run ends well" "$status" 0
+check_contains "SIGCHLD ignored: lfs counts as good" "$output" "iter_0000002.partial: 8 targets, 4.0 MiB on each in turn"
+check_equal "SIGCHLD ignored: no warning" "$(warnings)" 0
+
 export FAKE_LFS_MOST=3
 train "fewer targets" 1 "$s/lustre/b" --save-stripe-count 8
 check_equal "fewer targets: a warning" "$(sed "s:$s/::" "$s/stderr")" \
@@ -100,8 +107,35 @@ check_contains "not asked for: what to try" "$output" "save      $s/lustre/e is 
 one target, which 2 ranks write to; try: --save-stripe-count 2"
 train "a file for each rank" 2 "$s/lustre/f" --pipeline-model-parallel-size 2
 check_lacks "a file for each rank: no advice" "$output" "is on Lustre"
+check_equal "a file for each rank: no question" "$(calls)" ""
 train "one rank" 1 "$s/lustre/g"
 check_equal "one rank: no question" "$(calls)" ""
+
+# lfs hangs: what it costs is its limit, once in a run.
+FAKE_LFS_HANGS=getstripe train "lfs hangs" 2 "$s/lustre/h" "${asked[@]}" --tensor-model-parallel-size 2
+check_equal "lfs hangs: it is said once" "$(sed "s:$s/::" "$s/stderr")" \
+    "trireme: warning: \`lfs getstripe -d -c lustre/h\` hangs (lfs: no end after 5 s): lfs is not called again in this run, and \
+--save-stripe-count 8 and --save-stripe-size 4194304 are without effect"
+check_equal "lfs hangs: it is called once" "$(calls | sed 's/ (.*//')" "getstripe -d -c lustre/h"
+whole "lfs hangs" "$s/lustre/h"
+check_same_bits "lfs hangs: the same losses" "$(losses "$s/lustre/h/metrics.jsonl")" "$(<"$s/undisturbed")" 4
+FAKE_LFS_HANGS=getstripe train "lfs hangs, nothing asked for" 2 "$s/lustre/i"
+check_equal "lfs hangs, nothing asked for: nothing is said" "$(warnings) $(calls | sed 's/ (.*//')" "0 getstripe -d -c lustre/i"
+hung=2
+if [[ $level == full ]]; then # 20 s
+    hung=3
+    FAKE_LFS_HANGS=setstripe train "lfs hangs later" 2 "$s/lustre/j" "${asked[@]}"
+    check_equal "lfs hangs later: it is said once" "$(sed "s:$s/::" "$s/stderr")" \
+        "trireme: warning: \`lfs setstripe -c 8 -S 4194304 lustre/j/iter_0000002.partial\` hangs (lfs: no end after 20 s): lfs is not \
+called again in this run, and checkpoints are saved without --save-stripe-count 8 and --save-stripe-size 4194304"
+    check_equal "lfs hangs later: it is not called again" "$(calls | wc -l)" 2
+    whole "lfs hangs later" "$s/lustre/j"
+fi
+alive=0
+while read -r child; do # one that nobody has waited for yet is a zombie
+    ! grep -q '^State:[[:space:]]*[^XZ[:space:]]' "/proc/$child/status" 2>/dev/null || alive=$((alive + 1))
+done <"$s/lfs/hanging"
+check_equal "lfs hangs: no process of it is left" "$alive of $hung" "0 of $(wc -l <"$s/lfs/hanging")"
 
 kind=$(df --output=fstype "$s" | tail -n 1)
 train "not Lustre" 2 "$s/disk/a" "${asked[@]}"
@@ -114,7 +148,8 @@ whole "not Lustre" "$s/disk/a"
 export PATH=$bare_path
 if ! command -v lfs >/dev/null; then
     train "no lfs" 2 "$s/disk/b" --save-stripe-count 8 --tensor-model-parallel-size 2
-    check_contains "no lfs: the same warning" "$errors" ", which has no stripes: --save-stripe-count 8 is without effect"
+    check_contains "no lfs: it is said" "$errors" "trireme: warning: lfs cannot be started (lfs: No such file or directory) and \
+$s/disk/b is on $kind: --save-stripe-count 8 is without effect"
     check_equal "no lfs: the same losses" "$(losses "$s/disk/b/metrics.jsonl")" "$(<"$s/undisturbed")"
     whole "no lfs" "$s/disk/b"
     train "no lfs, nothing asked for" 2 "$s/disk/c" --tensor-model-parallel-size 2

@@ -15,12 +15,15 @@ using Command = std::vector<std::string>;
 struct FakeLfs {
     std::map<std::string, CommandEnd> answers;
     std::vector<Command> calls;
+    std::vector<double> limits;
 
     static CommandEnd says(const std::string& text) { return {0, text + "\n", ""}; }
+    static CommandEnd hangs() { return {std::nullopt, "", "lfs: no end after 7 s", CommandFate::no_end}; }
     static CommandEnd fails(int code, const std::string& text) { return {code, "", text + "\n"}; }
 
-    Striping striping(const Stripes& asked, int ranks = 1, const fs::path& save = "/proc") {
-        return {save, asked, ranks, [this](const Command& command) {
+    Striping striping(const Stripes& asked, int ranks_of_stage = 1, const fs::path& save = "/proc") {
+        return {save, asked, ranks_of_stage, {}, [this](const Command& command, double seconds) {
+                    limits.push_back(seconds);
                     calls.push_back(command);
                     EXPECT_EQ(command.at(0), "lfs");
                     const bool asks = command.at(1) == "getstripe";
@@ -34,6 +37,7 @@ FakeLfs on_lustre(const std::string& count, const std::string& size) {
     return {{{"getstripe -c", FakeLfs::says(count)},
              {"getstripe -S", FakeLfs::says(size)},
              {"setstripe", FakeLfs::says("")}},
+            {},
             {}};
 }
 
@@ -109,30 +113,95 @@ TEST(Striping, WithoutStripesItIsSaidAtTheStart) {
     EXPECT_EQ(lfs.striping({}, 8).trouble(), std::nullopt) << "nobody asked";
 }
 
-TEST(Striping, WithoutTheToolItIsTheSame) {
-    const Striping striping("/proc", {4, 0}, 1,
-                            [](const Command&) { return run_command({"no-such-lfs"}, 10); });
-    EXPECT_EQ(striping.trouble(), "/proc is on proc, which has no stripes: --save-stripe-count 4 is without "
-                                  "effect");
+Striping::Run starts(const std::string& program) {
+    return [program](const Command&, double seconds) { return run_command({program}, seconds); };
+}
+
+TEST(Striping, AToolThatCannotBeStartedIsSaid) {
+    EXPECT_EQ(Striping("/proc", {4, 0}, 1, {}, starts("no-such-lfs")).trouble(),
+              "lfs cannot be started (no-such-lfs: No such file or directory) and /proc is on proc: "
+              "--save-stripe-count 4 is without effect");
+    EXPECT_EQ(Striping("/proc", {0, 65536}, 1, {}, starts("/dev/null")).trouble(),
+              "lfs cannot be started (/dev/null: Permission denied) and /proc is on proc: "
+              "--save-stripe-size 65536 is without effect");
+    EXPECT_EQ(Striping("/proc", {}, 2, {}, starts("no-such-lfs")).trouble(), std::nullopt) << "nobody asked";
+}
+
+TEST(Striping, AHangAtTheStartIsPaidForOnce) {
+    FakeLfs lfs{{{"getstripe -c", FakeLfs::hangs()}}, {}, {}};
+    Striping striping = lfs.striping({8, 0});
+    EXPECT_EQ(striping.trouble(),
+              "`lfs getstripe -d -c /proc` hangs (lfs: no end after 7 s): lfs is not called again in "
+              "this run, and --save-stripe-count 8 is without effect");
+    EXPECT_TRUE(striping.apply("/s/d").warnings.empty());
+    EXPECT_EQ(lfs.limits, std::vector<double>{5}) << "a short limit, once";
+    EXPECT_EQ(lfs.striping({}, 4).trouble(), std::nullopt) << "nobody asked";
+    EXPECT_EQ(lfs.striping({}, 4).advice(), std::nullopt);
+}
+
+TEST(Striping, AHangAtASaveIsPaidForOnce) {
+    FakeLfs lfs = on_lustre("8", "1048576");
+    lfs.answers["setstripe"] = FakeLfs::hangs();
+    Striping striping = lfs.striping({8, 0});
+    const StripeNews news = striping.apply("/s/d");
+    EXPECT_EQ(news.warnings,
+              std::vector<std::string>{
+                  "`lfs setstripe -c 8 /s/d` hangs (lfs: no end after 7 s): lfs is not called again "
+                  "in this run, and checkpoints are saved without --save-stripe-count 8"});
+    EXPECT_EQ(news.line, "");
+    EXPECT_TRUE(striping.apply("/s/e").warnings.empty());
+    EXPECT_EQ(lfs.limits, (std::vector<double>{5, 20}));
+
+    lfs = on_lustre("8", "1048576");
+    lfs.answers["getstripe -S"] = FakeLfs::hangs();
+    Striping asking = lfs.striping({8, 0});
+    EXPECT_EQ(asking.apply("/s/d").warnings,
+              std::vector<std::string>{
+                  "`lfs getstripe -d -S /s/d` hangs (lfs: no end after 7 s): lfs is not called again "
+                  "in this run, and later checkpoints are saved without --save-stripe-count 8"});
+    EXPECT_TRUE(asking.apply("/s/e").warnings.empty());
+    EXPECT_EQ(lfs.calls.size(), 4u) << "asked at the start, told, asked twice";
+}
+
+// With a program instead of a function, and limits that a test has time for.
+TEST(Striping, AProgramThatHangs) {
+    int calls = 0;
+    Striping striping("/proc", {8, 0}, 1, {0.05, 0.05}, [&](const Command&, double seconds) {
+        ++calls;
+        return run_command({"sleep", "1000"}, seconds);
+    });
+    EXPECT_NE(striping.trouble()->find("hangs (sleep: no end after 0.05 s)"), std::string::npos);
+    EXPECT_TRUE(striping.apply("/s/d").warnings.empty());
+    EXPECT_EQ(calls, 1);
+}
+
+TEST(Striping, RubbishIsOneLine) {
+    FakeLfs lfs = on_lustre("8", "1048576");
+    lfs.answers["getstripe -c"] = FakeLfs::says(std::string(5000, '\033'));
+    const StripeNews news = lfs.striping({8, 0}).apply("/s/d");
+    ASSERT_EQ(news.warnings.size(), 1u);
+    EXPECT_EQ(news.warnings[0], "--save-stripe-count 8 was asked for, but `lfs getstripe -d -c /s/d` says " +
+                                    std::string(297, '?') + "...");
+    EXPECT_EQ(news.line.find('\033'), std::string::npos);
+    EXPECT_LT(news.line.size(), 500u);
 }
 
 TEST(Striping, AdviceWhereRanksShareATarget) {
     FakeLfs lfs = on_lustre("1", "1048576");
-    EXPECT_EQ(lfs.striping({}, 16).advice(4),
+    EXPECT_EQ(lfs.striping({}, 4).advice(),
               "/proc is on Lustre and each file of a checkpoint will lie on one target, which 4 ranks write "
               "to; try: --save-stripe-count 4 --save-stripe-size 4M");
-    EXPECT_NE(lfs.striping({}, 512).advice(512)->find("--save-stripe-count 8 "), std::string::npos);
+    EXPECT_NE(lfs.striping({}, 512).advice()->find("--save-stripe-count 8 "), std::string::npos);
     EXPECT_EQ(lfs.calls.size(), 2u) << "one question each";
-    EXPECT_EQ(lfs.striping({}, 4).advice(1), std::nullopt) << "a file for each rank";
-    EXPECT_EQ(lfs.striping({4, 0}, 4).advice(4), std::nullopt) << "stripes are asked for";
+    EXPECT_EQ(lfs.striping({4, 0}, 4).advice(), std::nullopt) << "stripes are asked for";
     lfs.calls.clear();
-    EXPECT_EQ(lfs.striping({}, 1).advice(1), std::nullopt);
-    EXPECT_TRUE(lfs.calls.empty()) << "one rank: nothing is asked";
+    EXPECT_EQ(lfs.striping({}, 1).advice(), std::nullopt);
+    EXPECT_TRUE(lfs.calls.empty()) << "a file for each rank: nothing is asked";
     for (const char* text : {"2", "-1", "", "1\n4", "/s has no stripe info"}) {
         lfs.answers["getstripe -c"] = FakeLfs::says(text);
-        EXPECT_EQ(lfs.striping({}, 4).advice(4), std::nullopt) << text;
+        EXPECT_EQ(lfs.striping({}, 4).advice(), std::nullopt) << text;
     }
-    EXPECT_EQ(FakeLfs{}.striping({}, 4).advice(4), std::nullopt) << "not on Lustre";
+    EXPECT_EQ(FakeLfs{}.striping({}, 4).advice(), std::nullopt) << "not on Lustre";
 }
 
 } // namespace
