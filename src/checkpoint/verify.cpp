@@ -5,6 +5,8 @@
 
 #include "names.hpp"
 #include "stage_reader.hpp"
+#include "trireme/base/printable.hpp"
+#include "trireme/storage/file.hpp"
 
 namespace trireme::checkpoint {
 namespace {
@@ -41,6 +43,25 @@ class Verification {
         if (failure) {
             verdict_.findings.push_back({where, 0, 0, words_of(*failure)});
             unreadable_.push_back(slot);
+        }
+    }
+
+    // Loading does not use the index's links; other programs find the tensors by them.
+    void check_links(const fs::path& checkpoint) {
+        const storage::File file = storage::File::open_alone(checkpoint / kIndexFile);
+        for (std::size_t slot = 0; slot < index_.contents.slots(); ++slot) {
+            const std::string name = index_.contents.dataset(slot);
+            const storage::File::LinkTarget wanted{stage_name(index_.contents.tensor(slot).stage), name};
+            const auto failure = comm::attempt(*alone_, [&] {
+                const storage::File::LinkTarget found = file.link_target(name);
+                if (found != wanted)
+                    verdict_.findings.push_back(
+                        {concat(kIndexFile, " ", name), 0, 0,
+                         concat("it points to ", printable(concat(found.file, ":", found.name)), ", not to ",
+                                wanted.file, ":", wanted.name)});
+            });
+            if (failure)
+                verdict_.findings.push_back({concat(kIndexFile, " ", name), 0, 0, words_of(*failure)});
         }
     }
 
@@ -90,6 +111,7 @@ Verdict verify(const fs::path& checkpoint) {
     Verification verification(checkpoint, index, verdict);
     for (std::size_t slot = 0; slot < index.contents.slots(); ++slot)
         verification.check_tensor(slot);
+    verification.check_links(checkpoint);
     verification.compare();
     return verdict;
 }
@@ -103,7 +125,8 @@ std::vector<fs::path> checkpoints_in(const fs::path& directory) {
             found.push_back(entry->path());
     if (failure)
         throw Error(ErrorCategory::checkpoint,
-                    concat("cannot look into ", directory.string(), ": ", failure.message()));
+                    concat("cannot look into ", directory.string(), ": ", failure.message()),
+                    {"try: a directory that --save has named, or a checkpoint in it"});
     std::ranges::sort(found, {}, [](const fs::path& path) { return iteration_of(path).value_or(-1); });
     return found;
 }

@@ -324,6 +324,21 @@ void File::link(const std::string& name, const std::filesystem::path& other_file
     });
 }
 
+File::LinkTarget File::link_target(const std::string& name) const {
+    const Attempt doing = impl_->attempt("look at link", name);
+    const auto lock = hdf5_lock();
+    H5L_info_t info{};
+    check_hdf5(H5Lget_info(impl_->handle.get(), name.c_str(), &info, H5P_DEFAULT), doing);
+    if (info.type != H5L_TYPE_EXTERNAL)
+        throw Error(doing.category, concat(doing.what, ": it is no link into another file"));
+    std::vector<char> value(info.u.val_size);
+    check_hdf5(H5Lget_val(impl_->handle.get(), name.c_str(), value.data(), value.size(), H5P_DEFAULT), doing);
+    const char *file = nullptr, *there = nullptr;
+    unsigned flags = 0;
+    check_hdf5(H5Lunpack_elink_val(value.data(), value.size(), &flags, &file, &there), doing);
+    return {file, there};
+}
+
 // H5Fflush hands everything to the operating systems of all ranks, fsync to their disks. H5Fclose has been
 // seen to return success on a full disk, so it comes last and adds nothing to the file but its mark of being
 // closed.

@@ -56,7 +56,7 @@ class Training {
                 stop_ = run_.requests.decide(StopRequests::Heed::all, evaluations_.is_due(iteration + 1)
                                                                           ? times_.step_and_evaluation()
                                                                           : times_.step());
-            at_exit_interval_ = is_multiple(iteration, options_.training.exit_interval);
+            at_exit_interval_ = iteration < last && is_multiple(iteration, options_.training.exit_interval);
         }
         save_at_the_end();
         if (!stop_ && !at_exit_interval_ && !evaluations_.at_the_end(progress_))

@@ -25,6 +25,12 @@ run_well "a trace that cannot be written" 1 "${short[@]}" --train-iters 4 --prof
 check_contains "a trace: it is said" "$errors" "trace.json"
 check_contains "a trace: the run is whole" "$(ls "$s/trace")" iter_0000004
 
+# The last iteration is the end, whether or not it is a multiple of --exit-interval: the last evaluation takes place.
+run_well "the last iteration is one of --exit-interval" 1 "${tiny[@]}" --train-iters 4 --eval-interval 3 --exit-interval 4 \
+    --save "$s/interval"
+check_contains "the end is evaluated" "$output" "validation loss at the end of training"
+check_contains "the reason is the end" "$(cat "$s/interval/last_exit")" "reason=iterations"
+
 # Exit code 75 is for those who can go on from what is saved.
 run_trireme 1 "${short[@]}" --train-iters 1000 --exit-duration-in-mins 0.0001 --save "$s/kept"
 check_equal "stopped for its duration and saved: 75" "$status" 75

@@ -216,6 +216,9 @@ TEST(Storage, OneRankAloneFollowsLinks) {
     EXPECT_EQ(view.names("/parameters"), (std::vector<std::string>{"lost", "x"}));
     EXPECT_TRUE(view.has("/parameters/x"));
     EXPECT_FALSE(view.has("/parameters/lost"));
+    EXPECT_EQ(view.link_target("/parameters/lost"), (File::LinkTarget{"stage.h5", "/parameters/lost"}));
+    EXPECT_THROW(view.link_target("/parameters"), Error);
+    EXPECT_THROW(view.link_target("/parameters/absent"), Error);
     std::vector<double> values(3, -1);
     view.read("/parameters/x", {{part_of(Box{{{2, 3}, {5, 8}}}, values)}});
     EXPECT_EQ(values, (std::vector<double>{79, 80, 81}));

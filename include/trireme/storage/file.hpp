@@ -77,6 +77,12 @@ class File {
     // `name` of this file shows `there` of another file; its path is taken relative to this file's directory.
     // Files of this rank alone.
     void link(const std::string& name, const std::filesystem::path& other_file, const std::string& there);
+    // Where `name` points: the file as it was given, and the name there. Throws Error: it is no such link.
+    struct LinkTarget {
+        std::string file, name;
+        bool operator==(const LinkTarget&) const = default;
+    };
+    LinkTarget link_target(const std::string& name) const;
 
     // A written file is then on disk, synced by every rank; or, `later`, as soon as somebody syncs it.
     void close(Durability durability = Durability::synced);
