@@ -2,6 +2,8 @@
 // boxes.
 #include <algorithm>
 #include <charconv>
+#include <mutex>
+#include <thread>
 
 #include "float_types.hpp"
 #include "index.hpp"
@@ -66,15 +68,17 @@ void take_rests(const Tensor& from, std::span<std::int16_t> to) {
 }
 
 // Reads boxes of tensors into device memory, whatever float type the file has: first all are asked for, then
-// they are read in the order of the file, which is what the system reads ahead.
+// they are read in the order of the file, which is what the system reads ahead, by two threads, each a half:
+// one waits for the disk while the other hashes.
 class TensorReader {
   public:
     TensorReader(const fs::path& checkpoint, const Index& index, backend::Backend& backend)
-        : reader_(checkpoint, index), contents_(index.contents), backend_(backend) {}
+        : checkpoint_(checkpoint), index_(index), backend_(backend), sums_(index.contents.empty_sums()) {}
 
     void ask_for(const std::string& group, const std::string& parameter, const optimizer::StatePart& part) {
+        const Contents& contents = index_.contents;
         const std::size_t slot =
-            contents_.slot(contents_.find_group(group).value(), contents_.find_tensor(parameter).value());
+            contents.slot(contents.find_group(group).value(), contents.find_tensor(parameter).value());
         for (storage::BoxPiece& piece : storage::cut(part.box, kPieceElements)) {
             // The upper halves come with the weights.
             const Tensor& wanted = part.rest.defined() ? part.rest : part.tensor;
@@ -85,45 +89,62 @@ class TensorReader {
 
     void read_all() {
         std::ranges::stable_sort(asked_for_, {}, &Piece::slot);
-        for (const Piece& piece : asked_for_)
-            read(piece);
+        const std::span<const Piece> all = asked_for_;
+        const std::size_t half = all.size() / 2;
+        const std::unique_ptr<comm::HostGroup> alone = comm::make_self_host_group();
+        std::optional<Error> failure;
+        {
+            const std::jthread other(
+                [&] { failure = comm::attempt(*alone, [&] { read_some(all.subspan(half)); }); });
+            read_some(all.first(half));
+        }
+        if (failure)
+            throw Error(*failure);
     }
-    const SumTable& sums() const { return reader_.sums(); }
+    const SumTable& sums() const { return sums_; } // of all that was read
 
   private:
     static constexpr std::int64_t kPieceElements = std::int64_t{1} << 20; // copied to the device at a time
 
+    void read_some(std::span<const Piece> pieces) {
+        StageReader reader(checkpoint_, index_);
+        std::vector<std::byte> staging, converted;
+        for (const Piece& piece : pieces)
+            read(piece, reader, staging, converted);
+        const std::scoped_lock lock(mutex_);
+        sums_.add(reader.sums());
+    }
+
     // Elements are hashed as they stand in the file, so they are read in its type.
-    void read(const Piece& piece) {
-        const DType in_file = reader_.type(piece.slot), wanted = piece.tensor.type();
+    void read(const Piece& piece, StageReader& reader, std::vector<std::byte>& staging,
+              std::vector<std::byte>& converted) {
+        const DType in_file = reader.type(piece.slot), wanted = piece.tensor.type();
         const std::int64_t elements = piece.box.elements();
         const bool in_place = in_file == wanted && backend_.device() == backend::Device::cpu;
-        const Tensor host = in_place ? piece.tensor : on_host(elements, in_file, staging_);
-        reader_.read(piece.slot, piece.box,
-                     {static_cast<std::byte*>(host.data()), static_cast<std::size_t>(host.bytes())});
+        const Tensor host = in_place ? piece.tensor : on_host(elements, in_file, staging);
+        reader.read(piece.slot, piece.box,
+                    {static_cast<std::byte*>(host.data()), static_cast<std::size_t>(host.bytes())});
         if (in_place)
             return;
-        if (in_file == wanted) {
-            backend_.copy_to_device(host, piece.tensor);
-            return;
-        }
-        const Tensor converted = on_host(elements, wanted, converted_);
+        const Tensor ready = in_file == wanted ? host : on_host(elements, wanted, converted);
         if (wanted == DType::i16)
-            take_rests(host, converted.values<std::int16_t>());
-        else
-            convert(host, converted);
-        backend_.copy_to_device(converted, piece.tensor);
+            take_rests(host, ready.values<std::int16_t>());
+        else if (in_file != wanted)
+            convert(host, ready);
+        const std::scoped_lock lock(mutex_);
+        backend_.copy_to_device(ready, piece.tensor);
     }
     static Tensor on_host(std::int64_t elements, DType type, std::vector<std::byte>& memory) {
         memory.resize(std::max(memory.size(), static_cast<std::size_t>(elements * size_bytes(type))));
         return {memory.data(), Shape{elements}, type};
     }
 
-    StageReader reader_;
-    const Contents& contents_;
+    const fs::path& checkpoint_;
+    const Index& index_;
     backend::Backend& backend_;
     std::vector<Piece> asked_for_;
-    std::vector<std::byte> staging_, converted_;
+    std::mutex mutex_; // of the backend and the sums
+    SumTable sums_;
 };
 
 // What all ranks together have read, against the sums in the index.

@@ -105,6 +105,14 @@ std::uint64_t SumTable::add(std::size_t slot, const topology::Box& box, std::spa
 }
 
 // Sums of halves are exact in doubles for up to 2^21 ranks.
+void SumTable::add(const SumTable& other) {
+    TRIREME_ASSERT(sums_.size() == other.sums_.size(), "tables of other slots are added");
+    for (std::size_t i = 0; i < sums_.size(); ++i) {
+        sums_[i] += other.sums_[i];
+        counts_[i] += other.counts_[i];
+    }
+}
+
 void SumTable::all_reduce(comm::HostGroup& group) {
     constexpr std::size_t kValues = 8192; // of one call, on each rank
     constexpr std::uint64_t kLowHalf = 0xFFFFFFFFu;

@@ -50,6 +50,7 @@ class SumTable {
     // Adds the elements of a box of a slot; returns their sum.
     std::uint64_t add(std::size_t slot, const topology::Box& box, std::span<const std::byte> elements,
                       DType type);
+    void add(const SumTable& other); // of the same slots
     // Adds up the tables of all ranks of a group, which have the same slots; every rank has the total.
     void all_reduce(comm::HostGroup& group);
 

@@ -158,6 +158,7 @@ void CudaBackend::copy_to_host(const Tensor& from, Tensor to) {
 
 void CudaBackend::copy_to_device(const Tensor& from, Tensor to) {
     require_equal_bytes(from, to);
+    check(cudaSetDevice(device_), "choice of a GPU"); // of this thread
     staging_->to_device(from.data(), to.data(), from.bytes(), stream(StreamRole::compute));
 }
 
