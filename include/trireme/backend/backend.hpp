@@ -62,8 +62,8 @@ class Backend : public memory::Allocator {
     virtual void push_range(const char*) {}
     virtual void pop_range() {}
 
-    // Between host and device memory; equal bytes. Returns when `to` may be read and `from` overwritten. To the
-    // device from any thread, one at a time.
+    // Between host and device memory; equal bytes. Returns when `to` may be read and `from` overwritten. To
+    // the device from any thread, one at a time.
     virtual void copy_to_host(const Tensor& from, Tensor to) = 0;
     virtual void copy_to_device(const Tensor& from, Tensor to) = 0;
 
