@@ -9,12 +9,12 @@ seven=(plan --config job_templates/configs/gpt-7b.cfg --world-size 8 --tensor-mo
 run_well "the article's 7B" 1 "${seven[@]}" --machine h100 --draw "$s/gantt.svg"
 check_contains "its layout and bubble" "$output" "8 ranks: TP 4 x PP 2 x DP 1, 1f1b with 16 micro-batches, bubble 5.9 %"
 check_contains "its parameters" "$output" "number of parameters: 6.66B | per pipeline rank: 3.44B | per tensor rank: 866.11M"
-check_contains "bytes a parameter" "$output" "18 bytes a parameter"
+check_contains "bytes a parameter" "$output" "16 bytes a parameter"
 check_contains "times" "$output" "tokens/s a GPU"
 check_equal "the chart has a box for each of 2 x 2 x 16 computes" "$(grep -c '<title>' "$s/gantt.svg")" 64
 run_well "without a machine" 1 "${seven[@]}" --bf16 --draw "$s/units.svg"
-check_contains "18 bytes a parameter" "$output" "18 bytes a parameter: bf16 weights 2, fp32 main gradients 4"
-check_contains "and the usual 16 beside it" "$output" "16 where gradients are kept in bf16"
+check_contains "what they are" "$output" "bf16 weights 2, fp32 main gradients 4, master weights and moments 10"
+check_contains "and the usual 18 beside it" "$output" "often 18: of fp32 master weights only what bf16 weights lack is kept"
 run_well "the same under mpirun is said once" 2 "${seven[@]}"
 check_equal "by one process" "$(grep -c '^layout' <<<"$output")" 1
 
