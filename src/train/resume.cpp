@@ -1,8 +1,6 @@
 // Chooses a checkpoint and takes from it what the options want.
 #include "resume.hpp"
 
-#include <cstdio>
-
 #include "clock.hpp"
 #include "say.hpp"
 #include "selection.hpp"
@@ -80,10 +78,8 @@ void Resume::tell() const {
         return;
     }
     warn_passed_over(selection_, runtime_);
-    char seconds[32];
-    std::snprintf(seconds, sizeof seconds, "%.1f s", seconds_);
     say(runtime_, concat("resume    ", selection_.checkpoint->string(), " (saved at ", saved_.layout,
-                         "), loaded in ", seconds,
+                         "), loaded in ", show_seconds(seconds_),
                          weights_only()                   ? ", weights only, at iteration 0"
                          : options_.checkpoint.load_optim ? ""
                                                           : ", without optimizer state"));

@@ -3,10 +3,10 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
-#include <iostream>
 #include <unistd.h>
 
+#include "clock.hpp"
+#include "say.hpp"
 #include "trireme/base/file.hpp"
 #include "trireme/base/sizes.hpp"
 #include "trireme/comm/phase.hpp"
@@ -30,13 +30,6 @@ void require_writable(const std::filesystem::path& directory) {
                     {"--save names it", "try: a directory that you may write to"});
 }
 
-std::string show_seconds(std::chrono::steady_clock::time_point since) {
-    char text[32];
-    std::snprintf(text, sizeof text, "%.1f s",
-                  std::chrono::duration<double>(std::chrono::steady_clock::now() - since).count());
-    return text;
-}
-
 } // namespace
 
 Saver::Saver(const options::Resolved& options, comm::Runtime& runtime)
@@ -47,23 +40,14 @@ Saver::Saver(const options::Resolved& options, comm::Runtime& runtime)
         if (runtime.rank() != 0)
             return;
         require_writable(options_.save);
-        lease_.emplace(options_.save, [&](const std::string& text) { say(text); });
+        lease_.emplace(options_.save, [&](const std::string& text) { say(runtime_, text); });
         for (const std::string& line : checkpoint::clean_up(options_.save))
-            say(concat("cleared   ", line));
+            say(runtime_, concat("cleared   ", line));
         striping_.emplace(options_.save, Stripes{options_.save_stripe_count, options_.save_stripe_bytes},
                           static_cast<int>(options.layout.ranks / options.layout.pipeline_parallel));
         if (const std::optional<std::string> trouble = striping_->trouble())
             warn(*trouble);
     });
-}
-
-void Saver::say(const std::string& text) const {
-    if (runtime_.rank() == 0)
-        std::cout << text << std::endl;
-}
-
-void Saver::warn(const std::string& text) {
-    std::cerr << "trireme: warning: " << text << std::endl;
 }
 
 checkpoint::SaveOptions Saver::how() {
@@ -75,7 +59,7 @@ checkpoint::SaveOptions Saver::how() {
         how.in_new_directory = [this](const std::filesystem::path& directory) {
             const StripeNews news = striping_->apply(directory);
             if (!news.line.empty())
-                say(concat(" ", news.line));
+                say(runtime_, concat(" ", news.line));
             for (const std::string& warning : news.warnings)
                 warn(warning);
         };
@@ -122,7 +106,8 @@ void Saver::save(const checkpoint::State& state, const checkpoint::Model& model,
         return;
     }
     if (!writer_) {
-        published(state.iteration, concat(" saved ", path.string(), " in ", show_seconds(started.at)));
+        published(state.iteration,
+                  concat(" saved ", path.string(), " in ", show_seconds(seconds_since(started.at))));
         return;
     }
     in_flight_ = started;
@@ -150,8 +135,9 @@ void Saver::publish_in_flight(SaveKind kind) {
     }
     char paused[32];
     std::snprintf(paused, sizeof paused, "%.3f s", in_flight_.paused_seconds);
-    published(in_flight_.iteration, concat(" saved ", path.string(), " in ", show_seconds(in_flight_.at),
-                                           ", in the background after a pause of ", paused));
+    published(in_flight_.iteration,
+              concat(" saved ", path.string(), " in ", show_seconds(seconds_since(in_flight_.at)),
+                     ", in the background after a pause of ", paused));
 }
 
 void Saver::report_failure(const Error& failure, std::int64_t iteration, SaveKind kind) const {
@@ -166,12 +152,12 @@ void Saver::report_failure(const Error& failure, std::int64_t iteration, SaveKin
 
 void Saver::published(std::int64_t iteration, const std::string& text) {
     saved_iteration_ = iteration;
-    say(text);
+    say(runtime_, text);
     comm::agree(runtime_.world(), [&] {
         if (runtime_.rank() == 0)
             for (const std::string& line :
                  checkpoint::remove_superfluous(options_.save, iteration, retention_))
-                say(concat(" ", line));
+                say(runtime_, concat(" ", line));
     });
 }
 

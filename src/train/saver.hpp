@@ -47,8 +47,6 @@ class Saver {
         Clock::time_point at;
         double paused_seconds = 0;
     };
-    void say(const std::string& text) const;
-    static void warn(const std::string& text);
     std::string advice() const;
     checkpoint::SaveOptions how();
     void publish_in_flight(SaveKind kind);

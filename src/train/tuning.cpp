@@ -1,11 +1,10 @@
 // Reads, completes and keeps the choices of matrix algorithms.
 #include "tuning.hpp"
 
-#include <chrono>
-#include <cstdio>
 #include <set>
 #include <sstream>
 
+#include "clock.hpp"
 #include "trireme/base/file.hpp"
 #include "trireme/comm/host_group.hpp"
 
@@ -39,7 +38,7 @@ std::string tune(Engine& engine, const backend::Backend& backend, comm::HostGrou
                  const std::string& load, const std::string& save) {
     if (backend.device() == backend::Device::cpu)
         return {};
-    const auto start = std::chrono::steady_clock::now();
+    const Clock::time_point start = Clock::now();
     std::string known;
     comm::agree(world, [&] {
         if (world.rank() == 0) {
@@ -55,12 +54,9 @@ std::string tune(Engine& engine, const backend::Backend& backend, comm::HostGrou
         if (world.rank() == 0 && !save.empty() && all != known)
             publish_file(std::filesystem::path(save) / kAlgorithmsFile, all);
     });
-    char seconds[32];
-    std::snprintf(seconds, sizeof seconds, "%.1f s",
-                  std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
     const std::string what = found.empty() ? concat("all algorithms known from ", load.empty() ? save : load)
                                            : concat(known.empty() ? "algorithms" : "algorithms of new shapes",
-                                                    " timed in ", seconds);
+                                                    " timed in ", show_seconds(seconds_since(start)));
     const std::string kept =
         save.empty() ? "not kept: there is no --save" : concat("kept in ", save, "/", kAlgorithmsFile);
     return concat("products  ", what, "; ", kept);
