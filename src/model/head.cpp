@@ -61,8 +61,7 @@ void Head::begin(double loss_gradient) {
 
 void Head::compute_logits(const HeadActivations<Tensor>& kept) {
     region_.enter_by_rows(kept.norm, [&](const Tensor& x, topology::Interval rows) {
-        machinery_.backend->compute().linear_forward(x, word_, {},
-                                                     logits_.rows(rows.begin, rows.end - rows.begin));
+        machinery_.backend->compute().linear_forward(x, word_, {}, rows_of(logits_, rows));
     });
 }
 

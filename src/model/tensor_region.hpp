@@ -14,6 +14,10 @@
 
 namespace trireme::model {
 
+inline Tensor rows_of(const Tensor& whole, topology::Interval rows) {
+    return whole.rows(rows.begin, rows.size());
+}
+
 class TensorRegion {
   public:
     explicit TensorRegion(const StageSetup& setup);
@@ -92,8 +96,8 @@ template <class Compute>
 void TensorRegion::others(const Tensor& whole, const Compute& compute) const {
     const topology::Interval own = own_rows();
     for (const topology::Interval rows : {topology::Interval{0, own.begin}, {own.end, d_.n}})
-        if (rows.begin < rows.end)
-            compute(whole.rows(rows.begin, rows.end - rows.begin), rows);
+        if (!rows.empty())
+            compute(rows_of(whole, rows), rows);
 }
 
 } // namespace trireme::model

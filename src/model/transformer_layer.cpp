@@ -13,10 +13,6 @@ namespace {
 
 constexpr RecomputedModules kNoModules{.core_attention = false, .norms = false, .mlp = false};
 
-Tensor rows_of(const Tensor& whole, topology::Interval rows) {
-    return whole.rows(rows.begin, rows.end - rows.begin);
-}
-
 catalogue::RotaryConfig rotary_config(const StageSetup& setup) {
     catalogue::RotaryConfig rotary = setup.config.rotary;
     rotary.head_dim = setup.config.head_dim;

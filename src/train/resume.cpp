@@ -54,7 +54,14 @@ bool Resume::load(const checkpoint::Model& model) {
         return true;
     damaged_.push_back({path, first_words(*failure)});
     choose();
-    if (selection_.checkpoint && options_.values.use_checkpoint_args)
+    comm::agree(runtime_.world(), [&] {
+        if (!selection_.checkpoint)
+            throw Error(ErrorCategory::checkpoint,
+                        concat("the checkpoints in ", options_.checkpoint.load, " went while one was read"),
+                        {concat(path.string(), ": ", damaged_.back().reason),
+                         "try: what else removes files there; then --load of what is left, or of a copy"});
+    });
+    if (options_.values.use_checkpoint_args)
         comm::agree(runtime_.world(),
                     [&] { require_same_model_options(damaged_.front().checkpoint, *selection_.checkpoint); });
     return false;

@@ -86,7 +86,6 @@ void TrainingRun::set_weights(Resume& resume) {
     while (!resume.load(model()))
         if (resume.progress().seed() != engine->setup().seed)
             make_engine(resume.progress().seed());
-    TRIREME_ASSERT(from_scratch == !resume.checkpoint(), "a checkpoint went while it was being loaded");
     if (from_scratch)
         draw_weights();
     resume.tell();

@@ -42,8 +42,8 @@ std::size_t count(const Tensor& x) {
     return static_cast<std::size_t>(x.elements());
 }
 
-// A receive that was posted ahead spins on its multiprocessors while this rank computes; four carry more than
-// a hundred GB/s over NVLink.
+// A receive that was posted ahead spins on its multiprocessors while this rank computes. One and sixteen were
+// slower (docs/performance.md).
 constexpr int kMessageBlocks = 4;
 
 ncclUniqueId new_id(const char* group) {
