@@ -21,6 +21,7 @@ namespace trireme::comm {
 namespace {
 
 constexpr double kTimeoutSeconds = 2.0; // of the children's watchdogs
+constexpr const char* kLauncherGoesOn = "kill, and the launcher goes on";
 
 [[noreturn]] void sleep_forever() {
     for (;;)
@@ -49,6 +50,12 @@ void do_fault(const std::string& fault, Runtime& runtime) {
     } else if (fault == "kill") {
         if (rank == 1)
             raise(SIGKILL);
+    } else if (fault == kLauncherGoesOn) {
+        set_iteration(7);
+        const PhaseScope phase("backward", 5);
+        if (rank == 1)
+            raise(SIGKILL);
+        runtime.world().barrier();
     } else if (fault == "kill, with a handler") { // the launcher sends TERM to the others
         std::signal(SIGTERM, [](int) { note_end_signal(); });
         runtime.world().barrier();
@@ -92,7 +99,7 @@ int child_main(const std::string& fault) {
     char** argv = nullptr;
     Runtime runtime(argc, argv);
     try {
-        const Watchdog watchdog(runtime, kTimeoutSeconds);
+        const Watchdog watchdog(runtime, fault == kLauncherGoesOn ? 600 : kTimeoutSeconds);
         runtime.world().barrier();
         do_fault(fault, runtime);
     } catch (const Error& error) {
@@ -136,7 +143,8 @@ Outcome run_job(const std::string& fault, int ranks = 4) {
         dup2(file, STDERR_FILENO);
         const std::string command =
             concat("exec timeout 60 ", mpirun != nullptr && *mpirun ? mpirun : "mpirun",
-                   " --oversubscribe -np ", ranks, " /proc/", getppid(), "/exe < /dev/null");
+                   fault == kLauncherGoesOn ? " --enable-recovery" : "", " --oversubscribe -np ", ranks,
+                   " /proc/", getppid(), "/exe < /dev/null");
         execl("/bin/sh", "sh", "-c", command.c_str(), static_cast<char*>(nullptr));
         _exit(127);
     }
@@ -220,6 +228,19 @@ TEST(RankFailure, AskedToEndWhileARankIsGoneTheOthersSayWhatTheyDid) {
               1)
         << job.output;
     EXPECT_LT(job.seconds, kStartSeconds + 5);
+}
+
+// The limit on waiting is ten minutes there, and the others end within one.
+TEST(RankFailure, ADeadRankIsMissedWhereTheLauncherGoesOn) {
+    const Outcome job = run_job(kLauncherGoesOn);
+    EXPECT_NE(job.exit_code, 124) << job.output; // mpirun then ends with a code of its own
+    EXPECT_EQ(count(job.output, "trireme: error:"), 1) << job.output;
+    EXPECT_EQ(count(job.output, "error: the job is being ended, and rank 1 ("), 1) << job.output;
+    EXPECT_EQ(count(job.output, "ranks 0, 2, 3 were in phase 'backward 5', iteration 7, waiting in "
+                                "barrier of the world group"),
+              1)
+        << job.output;
+    EXPECT_LT(job.seconds, 60);
 }
 
 TEST(RankFailure, AskedToEndWhileAllLiveNothingIsSaid) {

@@ -8,6 +8,10 @@
 //     asked to end by a signal ----> ask all ----> all answered: they live, the main thread goes on
 //                                                  some do not: the lowest living rank prints, all leave
 //
+//     own wait > 10 s ----> ask the next rank, again and again ----> its process is gone, or it is silent for
+//     long ----> ask all ----> some do not answer: print, tell the others to leave, end the job
+//     (a launcher may leave us alone)
+//
 // It has a communicator of its own and polls it a few times a second; the main thread does nothing for it but
 // the few stores of the phase board.
 #include "trireme/comm/phase.hpp"
@@ -15,6 +19,7 @@
 #include <algorithm>
 #include <condition_variable>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <exception>
@@ -39,7 +44,10 @@ constexpr double kHandOverSeconds = 5.0;
 // died, kills one second later (odls_base_sigkill_timeout); others leave more time. A peer of this host whose
 // process lives may be starved.
 constexpr double kAliveSecondsMpirun = 0.4, kAliveSeconds = 5.0;
-constexpr int kQuestionTag = 1, kAnswerTag = 2, kReportTag = 3;
+// Of the next rank, which is asked while the own one waits. One that is starved or stopped on another host
+// cannot be told from a dead one: who debugs there allows long waits, and the limit follows.
+constexpr double kLookSeconds = 10.0, kSilentSeconds = 30.0, kSilentPart = 1.0 / 20;
+constexpr int kQuestionTag = 1, kAnswerTag = 2, kReportTag = 3, kLeaveTag = 4;
 constexpr const char* kGroup = "watchdog's group";
 
 double seconds_since(std::int64_t then_ns) {
@@ -82,7 +90,8 @@ struct Watchdog::Impl {
         : runtime(owner), comm(duplicate(world, kGroup)), timeout_seconds(limit), on_end(std::move(told)),
           exceptions(std::uncaught_exceptions()),
           processes(owner.world().all_gather(std::to_string(getpid()))),
-          states(static_cast<std::size_t>(owner.ranks())) {}
+          states(static_cast<std::size_t>(owner.ranks())), next((owner.rank() + 1) % owner.ranks()),
+          sees_next(process_is_here(next)) {}
 
     void run();
     void answer_messages();
@@ -91,6 +100,10 @@ struct Watchdog::Impl {
     bool all_answered() const;
     void report();
     void check_alive();
+    void look_at_next(std::int64_t waiting_since_ns);
+    void check_missed();
+    void tell_to_leave(int exit_code);
+    bool process_is_here(int rank) const;
     bool may_be_starved() const;
     [[noreturn]] void end_job(const Error& error);
     template <class Message>
@@ -98,7 +111,8 @@ struct Watchdog::Impl {
     bool asking() const { return asked_ns != 0; }
     void forget() {
         asked_ns = handed_over_ns = 0;
-        for_signal = false;
+        for_signal = misses_next = false;
+        next_question = 0;
         states.assign(states.size(), std::nullopt);
     }
 
@@ -116,6 +130,12 @@ struct Watchdog::Impl {
     bool for_signal = false;         // the open question is whether all live
     std::int64_t signal_ns = 0;      // the last signal that was looked into
     std::vector<std::optional<RankState>> states;
+    int next;                       // the rank after this one, which this one looks after
+    bool sees_next;                 // its process, from here
+    bool misses_next = false;       // the open question is whether others live, since that one seems not to
+    std::int64_t next_question = 0; // to it alone; 0: none is open
+    int next_polls = 0; // since then: unlike a clock, they stand still while this process is stopped
+    std::int64_t next_heard_ns = 0;
     struct Outgoing {
         std::vector<std::byte> bytes;
         MPI_Request request;
@@ -160,12 +180,18 @@ void Watchdog::Impl::answer_messages() {
                       "receive", kGroup);
             if (asking() && state.question == question)
                 states[static_cast<std::size_t>(from)] = state;
+            else if (state.question == next_question) {
+                next_question = 0;
+                next_heard_ns = monotonic_ns();
+            }
             continue;
         }
-        std::int64_t asked = 0;
+        std::int64_t asked = 0; // or, of a rank that tells to leave, the exit code
         check_mpi(MPI_Recv(&asked, static_cast<int>(sizeof asked), MPI_BYTE, from, status.MPI_TAG, comm.get(),
                            MPI_STATUS_IGNORE),
                   "receive", kGroup);
+        if (status.MPI_TAG == kLeaveTag)
+            std::_Exit(static_cast<int>(asked)); // the sender has said why
         if (status.MPI_TAG == kQuestionTag)
             post(own_state(asked), from, kAnswerTag);
         else if (!asking())
@@ -218,13 +244,71 @@ void Watchdog::Impl::end_job(const Error& error) {
     runtime.abort(error.exit_code());
 }
 
-// Whether all silent peers are processes of this host that are still there.
+// Whether the rank's process is one of this host that can be seen and is still there.
+bool Watchdog::Impl::process_is_here(int rank) const {
+    const auto r = static_cast<std::size_t>(rank);
+    return runtime.hosts()[r] == runtime.host() && ::kill(std::stoi(processes[r]), 0) == 0;
+}
+
+// Whether all silent peers are such.
 bool Watchdog::Impl::may_be_starved() const {
-    for (std::size_t r = 0; r < states.size(); ++r)
-        if (!states[r] && static_cast<int>(r) != runtime.rank() &&
-            (runtime.hosts()[r] != runtime.host() || ::kill(std::stoi(processes[r]), 0) != 0))
+    for (int r = 0; r < runtime.ranks(); ++r)
+        if (!states[static_cast<std::size_t>(r)] && r != runtime.rank() && !process_is_here(r))
             return false;
     return true;
+}
+
+// Asks the next rank at intervals while this one waits. A process that stands still on this host is left to
+// the limit on waiting.
+void Watchdog::Impl::look_at_next(std::int64_t waiting_since_ns) {
+    if (runtime.ranks() == 1)
+        return;
+    if (waiting_since_ns == 0) {
+        next_question = 0;
+        return;
+    }
+    if (next_question == 0) {
+        if (seconds_since(std::max(waiting_since_ns, next_heard_ns)) >
+            std::min(kLookSeconds, timeout_seconds)) {
+            next_question = ++question;
+            next_polls = 0;
+            post(next_question, next, kQuestionTag);
+        }
+        return;
+    }
+    const double silent_seconds =
+        static_cast<double>(++next_polls) * std::chrono::duration<double>(kPollInterval).count();
+    const bool here = process_is_here(next);
+    const bool gone = sees_next && !here && silent_seconds > kAnswerSeconds;
+    if (gone || (!here && silent_seconds > std::max(kSilentSeconds, kSilentPart * timeout_seconds))) {
+        ask();
+        misses_next = true;
+    }
+}
+
+// The next rank seemed to be gone: it answers after all, or this rank says so and ends the job.
+void Watchdog::Impl::check_missed() {
+    if (all_answered())
+        return forget();
+    if (seconds_since(asked_ns) <= kAnswerSeconds)
+        return;
+    states[static_cast<std::size_t>(runtime.rank())] = own_state(question);
+    if (states[static_cast<std::size_t>(next)])
+        return forget();
+    const Error error = judge_end(states, runtime.hosts(), seconds_since(asked_ns));
+    tell_to_leave(error.exit_code());
+    end_job(error);
+}
+
+// A launcher that leaves ranks alone when one dies may also do so when one aborts.
+void Watchdog::Impl::tell_to_leave(int exit_code) {
+    for (int r = 0; r < runtime.ranks(); ++r)
+        if (states[static_cast<std::size_t>(r)] && r != runtime.rank())
+            post(std::int64_t{exit_code}, r, kLeaveTag);
+    for (std::int64_t start = monotonic_ns(); !outgoing.empty() && seconds_since(start) < kAnswerSeconds;) {
+        answer_messages();
+        std::this_thread::sleep_for(kHurriedInterval);
+    }
 }
 
 void Watchdog::Impl::check_alive() {
@@ -258,6 +342,8 @@ void Watchdog::Impl::run() {
         }
         if (for_signal)
             check_alive();
+        else if (misses_next)
+            check_missed();
         else if (!asking() && since != 0 && seconds_since(since) > timeout_seconds)
             ask();
         else if (asking() && handed_over_ns == 0 &&
@@ -269,6 +355,8 @@ void Watchdog::Impl::run() {
                 report();
             forget();
         }
+        if (!asking())
+            look_at_next(since);
         lock.lock();
         wake.wait_for(lock, for_signal ? kHurriedInterval : kPollInterval, [&] { return stopping; });
     }
