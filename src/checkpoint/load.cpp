@@ -176,7 +176,7 @@ void require_model(const fs::path& checkpoint, const model::Parameters& paramete
     check_shapes(checkpoint, read_index(checkpoint).contents, parameters.setup());
 }
 
-void load(const fs::path& checkpoint, const Model& model) {
+void load(const fs::path& checkpoint, const Model& model, Loads loads) {
     using optimizer::StateKind;
     const comm::PhaseScope phase("loading a checkpoint");
     comm::HostGroup& world = *model.groups->world;
@@ -195,7 +195,8 @@ void load(const fs::path& checkpoint, const Model& model) {
                                 {box, model.parameters->weight(held).flat(0, box.elements())});
         for (const StateKind kind : optimizer::kAllStateKinds)
             for (const model::HeldParameter& held : model.parameters->held())
-                if (model.optimizer != nullptr && model.optimizer->has(kind))
+                if (model.optimizer != nullptr && model.optimizer->has(kind) &&
+                    (kind == StateKind::master_weights || loads == Loads::all))
                     for (const optimizer::StatePart& part : model.optimizer->parts(held, kind))
                         reader->ask_for(kind == StateKind::master_weights ? master : group_of(kind),
                                         held.parameter.name, part);

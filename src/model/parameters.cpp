@@ -127,40 +127,55 @@ void Parameters::bind(const memory::Arena& arena) {
         gradients_.push_back(arena.tensor(item));
 }
 
-void Parameters::initialise(std::uint64_t seed, backend::Backend& backend, int threads) {
+void Parameters::initialise(std::uint64_t seed, backend::Backend& backend, int threads,
+                            const std::function<void(const DrawnPart&)>& drawn) {
     if (setup_.weight_type == DType::f64)
-        initialise_as<double, double>(seed, backend, threads);
+        initialise_as<double, double>(seed, backend, threads, drawn);
     else if (setup_.weight_type == DType::bf16)
-        initialise_as<float, BFloat16>(seed, backend, threads);
+        initialise_as<float, BFloat16>(seed, backend, threads, drawn);
     else if (setup_.weight_type == DType::f16)
-        initialise_as<float, Float16>(seed, backend, threads);
+        initialise_as<float, Float16>(seed, backend, threads, drawn);
     else
-        initialise_as<float, float>(seed, backend, threads);
+        initialise_as<float, float>(seed, backend, threads, drawn);
 }
 
 // Piece by piece, so that host memory stays small: values are drawn as `Drawn` and kept as `Kept`.
 template <class Drawn, class Kept>
-void Parameters::initialise_as(std::uint64_t seed, backend::Backend& backend, int threads) {
+void Parameters::initialise_as(std::uint64_t seed, backend::Backend& backend, int threads,
+                               const std::function<void(const DrawnPart&)>& drawn) {
     constexpr std::int64_t kPieceElements = std::int64_t{1} << 22;
-    std::vector<Drawn> drawn;
+    constexpr bool kSplits = std::is_same_v<Kept, BFloat16>;
+    std::vector<Drawn> values;
     std::vector<Kept> kept;
+    std::vector<std::int16_t> rest;
     for (const HeldParameter& held : held_) {
         const std::int64_t all = held.shard.local.elements();
         for (std::int64_t begin = 0; begin < all; begin += kPieceElements) {
             const std::int64_t count = std::min(kPieceElements, all - begin);
-            drawn.resize(static_cast<std::size_t>(count));
-            kept.resize(static_cast<std::size_t>(count));
+            const Shape shape{count};
+            values.resize(static_cast<std::size_t>(count));
+            kept.resize(values.size());
+            rest.resize(kSplits ? values.size() : 0);
             on_threads(threads, count, [&](topology::Interval part) {
                 const auto first = static_cast<std::size_t>(part.begin),
                            size = static_cast<std::size_t>(part.size());
-                const std::span<Drawn> values = std::span(drawn).subspan(first, size);
                 catalogue::initialise(held.parameter, held.shard, seed,
                                       {begin + part.begin, begin + part.end},
-                                      Tensor(values, Shape{part.size()}));
-                for (std::size_t k = 0; k < size; ++k)
-                    kept[first + k] = static_cast<Kept>(values[k]);
+                                      Tensor(std::span(values).subspan(first, size), Shape{part.size()}));
+                for (std::size_t k = first; k < first + size; ++k) {
+                    if constexpr (kSplits) {
+                        const SplitFloat split(values[k]);
+                        kept[k] = split.high;
+                        rest[k] = split.rest;
+                    } else {
+                        kept[k] = static_cast<Kept>(values[k]);
+                    }
+                }
             });
-            backend.copy_to_device(Tensor(std::span(kept), Shape{count}), weight(held).flat(begin, count));
+            backend.copy_to_device(Tensor(std::span(kept), shape), weight(held).flat(begin, count));
+            if (drawn)
+                drawn({held, begin, Tensor(std::span(values), shape),
+                       kSplits ? Tensor(std::span(rest), shape) : Tensor{}});
         }
     }
 }

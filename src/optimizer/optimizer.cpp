@@ -104,14 +104,19 @@ Tensor Optimizer::owned_weights(std::size_t bucket) const {
     return parameters_.bucket_weights(bucket).flat(range.begin, range.size());
 }
 
-void Optimizer::copy_master_from_weights() {
-    for (std::size_t i = 0; has_master_ && i < states_.size(); ++i) {
-        const Tensor& master = states_[i].tensors[static_cast<std::size_t>(StateKind::master_weights)];
-        if (splits_master_)
-            backend_->compute().fill(master, 0);
-        else
-            backend_->compute().copy(owned_weights(i), master);
-    }
+void Optimizer::set_master(const model::DrawnPart& drawn) {
+    if (!has_master_)
+        return;
+    const State& state = states_[static_cast<std::size_t>(drawn.held.bucket)];
+    const std::int64_t first = drawn.held.flat.begin + drawn.begin; // in the bucket
+    const topology::Interval mine =
+        intersect(topology::Interval{first, first + drawn.values.elements()}, state.range);
+    if (mine.empty())
+        return;
+    const Tensor& from = splits_master_ ? drawn.rest : drawn.values;
+    backend_->copy_to_device(from.flat(mine.begin - first, mine.size()),
+                             state.tensors[static_cast<std::size_t>(StateKind::master_weights)].flat(
+                                 mine.begin - state.range.begin, mine.size()));
 }
 
 void Optimizer::begin() {

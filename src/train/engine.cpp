@@ -176,9 +176,11 @@ void Engine::settle() {
 }
 
 void Engine::initialise_weights() {
-    impl_->parameters.initialise(impl_->setup.seed, impl_->backend, impl_->setup.host_threads);
-    if (impl_->optimizer)
-        impl_->optimizer->copy_master_from_weights();
+    impl_->parameters.initialise(impl_->setup.seed, impl_->backend, impl_->setup.host_threads,
+                                 [&](const model::DrawnPart& drawn) {
+                                     if (impl_->optimizer)
+                                         impl_->optimizer->set_master(drawn);
+                                 });
 }
 
 void Engine::rehearse(model::Mode mode) {

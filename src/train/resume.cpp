@@ -68,12 +68,8 @@ bool Resume::load(const checkpoint::Model& model) {
 }
 
 void Resume::fill(const checkpoint::Model& model) const {
-    checkpoint::Model wanted = model;
-    if (!with_optimizer())
-        wanted.optimizer = nullptr;
-    checkpoint::load(*selection_.checkpoint, wanted);
-    if (!with_optimizer())
-        model.optimizer->copy_master_from_weights();
+    checkpoint::load(*selection_.checkpoint, model,
+                     with_optimizer() ? checkpoint::Loads::all : checkpoint::Loads::weights);
     model.optimizer->set_steps(with_optimizer() ? saved_.optimizer_steps : 0);
 }
 

@@ -76,9 +76,13 @@ State read_state(const std::filesystem::path& checkpoint);
 // Any rank may call it alone.
 void require_model(const std::filesystem::path& checkpoint, const model::Parameters& parameters);
 
-// Fills the parameters, and the moments if model.optimizer is given, and compares the sums of all that was
-// read with those that were saved. Collective over the world. Throws Error (checkpoint) on all ranks: a file
-// that cannot be read, or is damaged. Parameters and moments are then worth nothing.
-void load(const std::filesystem::path& checkpoint, const Model& model);
+// What of a checkpoint is loaded: weights and master weights, or moments too.
+enum class Loads : std::uint8_t { weights, all };
+
+// Fills the parameters and, if model.optimizer is given, what it holds, and compares the sums of all that was
+// read with those that were saved. Weights come from the most exact ones that are there. Collective over the
+// world. Throws Error (checkpoint) on all ranks: a file that cannot be read, or is damaged. Parameters and
+// moments are then worth nothing.
+void load(const std::filesystem::path& checkpoint, const Model& model, Loads loads = Loads::all);
 
 } // namespace trireme::checkpoint

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -45,6 +46,14 @@ struct Bucket {
     std::vector<std::size_t> members; // indices into held(), ascending flat position
 };
 
+// Elements of a parameter as they were drawn, in host memory that lasts for the call.
+struct DrawnPart {
+    const HeldParameter& held;
+    std::int64_t begin = 0; // of the elements of its local shard
+    Tensor values;          // [n] of the type of main gradients
+    Tensor rest; // [n] int16, what bf16 weights lack of them (SplitFloat); undefined for other types
+};
+
 struct ParameterSetup {
     catalogue::ModelConfig config;
     topology::Grid grid;
@@ -63,8 +72,10 @@ class Parameters {
     void bind(const memory::Arena& arena);
 
     // Initial values of everything held (copies included), through host memory, drawn by `threads` threads;
-    // their number does not change a bit.
-    void initialise(std::uint64_t seed, backend::Backend& backend, int threads);
+    // their number does not change a bit. `drawn` is told of each part before it is rounded to the type of
+    // weights.
+    void initialise(std::uint64_t seed, backend::Backend& backend, int threads,
+                    const std::function<void(const DrawnPart&)>& drawn = {});
 
     std::span<const HeldParameter> held() const { return held_; }
     std::span<const Bucket> buckets() const { return buckets_; }
@@ -90,7 +101,8 @@ class Parameters {
     void choose_held();
     void fill_buckets();
     template <class Drawn, class Kept>
-    void initialise_as(std::uint64_t seed, backend::Backend& backend, int threads);
+    void initialise_as(std::uint64_t seed, backend::Backend& backend, int threads,
+                       const std::function<void(const DrawnPart&)>& drawn);
     const Pack& pack(std::string_view name) const;
 
     ParameterSetup setup_;

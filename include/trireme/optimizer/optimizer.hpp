@@ -78,8 +78,9 @@ class Optimizer : public model::StepHooks {
               const topology::Coordinates& at, memory::Plan& plan);
     void bind(const memory::Arena& arena, backend::Backend& backend, const comm::ProcessGroups& groups);
 
-    // The weights have been set: master weights follow.
-    void copy_master_from_weights();
+    // Master weights of what was drawn: the values as they are, which weights hold rounded. Nothing where
+    // there are none, and beyond this rank's ranges.
+    void set_master(const model::DrawnPart& drawn);
 
     // Before the micro-batches of a step, whose first one overwrites the main gradients.
     void begin();
