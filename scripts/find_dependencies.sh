@@ -306,9 +306,12 @@ find_cuda() {
         cuda_cflags="$cuda_cflags -I$(cd "$root/include" && pwd) -DTRIREME_CUDNN_FRONTEND"
         yes cudnn-frontend "$(macros "-I$root/include" cudnn_frontend_version.h CUDNN_FRONTEND_MAJOR_VERSION . \
             CUDNN_FRONTEND_MINOR_VERSION . CUDNN_FRONTEND_PATCH_VERSION | tr -d ' ') ($root)"
+    elif [ "${CUDA:-auto}" = 1 ] && [ "${CUDNN_FRONTEND_ROOT-}" != none ]; then
+        # Attention is then up to twice as slow, which nobody should find out from figures.
+        gpu_no cudnn-frontend "make deps CUDA=1${mode:+ BUILD=$mode} fetches it, or set CUDNN_FRONTEND_ROOT (none: build without)"
     else
         printf '  \342\234\227 %-11s %s\n' cudnn-frontend \
-            'not found: own, slower attention kernels serve; make deps fetches it, or set CUDNN_FRONTEND_ROOT' >>"$report"
+            'left out: own, slower attention kernels serve; make deps fetches it, or set CUDNN_FRONTEND_ROOT' >>"$report"
     fi
 }
 

@@ -83,6 +83,9 @@ def our_figures(output):
     memory = re.search(r'^memory .*', output, re.MULTILINE)
     if memory:
         kept['memory'] = memory.group(0)
+    backend = re.search(r'CUDA, .*', output)  # GPU, libraries, and who computes attention
+    if backend:
+        kept['backend'] = backend.group(0)
     return kept
 
 

@@ -6,6 +6,8 @@
 #include <map>
 #include <unordered_map>
 
+#include <cudnn.h>
+
 #include "backend/cuda/check.hpp"
 #include "backend/cuda/scratch_needs.hpp"
 
@@ -162,6 +164,11 @@ struct CudnnAttention::Impl {
 CudnnAttention::CudnnAttention(cudaStream_t stream, SumOrder sums) : stream_(stream), sums_(sums) {}
 CudnnAttention::~CudnnAttention() = default;
 
+std::string CudnnAttention::server() {
+    const std::size_t version = cudnnGetVersion();
+    return concat("attention by cuDNN ", version / 10000, ".", version / 100 % 100, ".", version % 100);
+}
+
 bool CudnnAttention::supports(const Tensor& qkv, const Attention& attention,
                               std::initializer_list<Tensor> others) {
     const auto aligned = [](const Tensor& tensor) {
@@ -214,6 +221,9 @@ void CudnnAttention::input_gradient(const Tensor& grad_out, const Tensor& qkv, c
 struct CudnnAttention::Impl {};
 CudnnAttention::CudnnAttention(cudaStream_t stream, SumOrder sums) : stream_(stream), sums_(sums) {}
 CudnnAttention::~CudnnAttention() = default;
+std::string CudnnAttention::server() {
+    return "attention by own kernels (built without cudnn-frontend: slower)";
+}
 bool CudnnAttention::supports(const Tensor&, const Attention&, std::initializer_list<Tensor>) {
     return false;
 }

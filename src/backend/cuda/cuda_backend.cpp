@@ -88,8 +88,8 @@ std::string CudaBackend::description() const {
     return concat("CUDA, ", properties.name, " (GPU ", device_, ", ",
                   show_bytes(static_cast<std::int64_t>(properties.totalGlobalMem)), ", compute capability ",
                   properties.major, ".", properties.minor, "), cuBLASLt ", cublasLtGetVersion() / 10000, ".",
-                  cublasLtGetVersion() / 100 % 100, ", cuDNN ", cudnnGetVersion() / 10000, ".",
-                  cudnnGetVersion() / 100 % 100, ", driver for CUDA ", driver / 1000, ".", driver / 10 % 100);
+                  cublasLtGetVersion() / 100 % 100, ", ", CudnnAttention::server(), ", driver for CUDA ",
+                  driver / 1000, ".", driver / 10 % 100);
 }
 
 std::string CudaBackend::pci_address() const {
