@@ -43,6 +43,18 @@ run_well "hidden 256 in bf16 on a GPU" 1 "${model[@]}" --params-dtype bf16 --dev
 check_close "losses within 0.5 %" "$(losses "$s/wide/metrics.jsonl" | cut -d ' ' -f 1,2)" \
     "$(losses "$s/wide_cpu/metrics.jsonl" | cut -d ' ' -f 1,2)" 5e-3 50
 
+# fp16, whose dynamic scale begins where gradients overflow: the first steps are left out, and the others train.
+run_well "hidden 256 in fp16 on a GPU, a fixed scale" 1 "${model[@]}" --params-dtype fp16 --loss-scale 4096 --device cuda --log-gpu \
+    --save "$s/fp16"
+check_contains "--log-gpu: a line of the GPU" "$output" " gpu: memory "
+check_close "fp16: losses within 0.5 %" "$(losses "$s/fp16/metrics.jsonl" | cut -d ' ' -f 1,2)" \
+    "$(losses "$s/wide_cpu/metrics.jsonl" | cut -d ' ' -f 1,2)" 5e-3 50
+run_well "fp16, a dynamic scale" 1 "${model[@]}" --params-dtype fp16 --initial-loss-scale 4294967296 --device cuda --save "$s/fp16_dynamic"
+check_equal "a dynamic scale: steps are left out, and it trains" "$(awk '
+    match($0, /"skipped iterations": [0-9]+/) { skipped = substr($0, RSTART + 22, RLENGTH - 22) + 0 }
+    match($0, /"lm loss": [0-9.]+/) { loss = substr($0, RSTART + 11, RLENGTH - 11); if (!first) first = loss }
+    END { print (skipped > 0 && skipped < 40) " " (loss < 0.95 * first) }' "$s/fp16_dynamic/metrics.jsonl")" "1 1"
+
 # A resume has the bits of the run that was never stopped, and so has a second run that knows its algorithms.
 cp -r "$s/wide" "$s/resumed" && rm -r "$s/resumed/iter_0000050" "$s/resumed/metrics.jsonl"
 echo 25 >"$s/resumed/latest_checkpointed_iteration.txt"
