@@ -21,7 +21,7 @@ if [[ $gpus -lt 2 ]]; then
     echo "ok two ranks on GPUs # SKIP needs gpus: this machine has fewer than two"
     exit 0
 fi
-NCCL_SOCKET_IFNAME==nowhere0 check_refused "a network interface that is not there" 2 5 "NCCL could not" \
+NCCL_SOCKET_IFNAME="=nowhere0" check_refused "a network interface that is not there" 2 5 "NCCL could not" \
     "NCCL_SOCKET_IFNAME \(it is =nowhere0" "${on_gpu[@]}" --save "$s/network"
 
 # dies NAME ARGUMENTS...: the second rank is killed in a step, and the launcher leaves the first alone.
@@ -39,7 +39,7 @@ dies() {
         sleep 0.02
     done
     # mpirun is below timeout, and the ranks below mpirun.
-    read -ra ranks <<<"$(cat /proc/"$(cat "/proc/$mpi/task/$mpi/children" | tr -d ' ')"/task/*/children | tr '\n' ' ')"
+    read -ra ranks <<<"$(cat /proc/"$(tr -d ' ' <"/proc/$mpi/task/$mpi/children")"/task/*/children | tr '\n' ' ')"
     SECONDS=0
     kill -KILL "${ranks[1]}"
     wait "$mpi"
