@@ -143,6 +143,8 @@ bool create_new(const fs::path& path, const std::string& text) {
     const std::string reason = system_reason();
     if (file >= 0)
         ::close(file);
+    if (file >= 0 && !written)
+        ::unlink(path.c_str()); // an empty one would keep the next job waiting
     if (!written)
         throw Error(ErrorCategory::output, concat("cannot write ", path.string(), ": ", reason),
                     {"try: check rights and room of the --save directory (ls -ld, df)"});

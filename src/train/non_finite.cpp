@@ -1,6 +1,8 @@
 // The Error of a step that is not finite.
 #include "non_finite.hpp"
 
+#include <cmath>
+
 #include "batches.hpp"
 #include "nan_examination.hpp"
 
@@ -15,20 +17,35 @@ std::string samples_of(const NonFiniteStep& step) {
     return concat("samples ", first_sample(step), " to ", step.progress.consumed_samples() - 1);
 }
 
+// Gradients that overflow by a scale that somebody chose are no flaw of model or rate.
+std::string scale_of(const NonFiniteStep& step) {
+    if (step.progress.loss_scale().dynamic())
+        return concat(", at the lowest loss scale ", step.setup.loss_scale);
+    return step.setup.loss_scale == 1 ? "" : concat(", at the fixed loss scale ", step.setup.loss_scale);
+}
+
+std::string cure_of(const NonFiniteStep& step) {
+    const bool may_be_the_scale = !step.progress.loss_scale().dynamic() && step.setup.loss_scale != 1 &&
+                                  std::isfinite(step.report.loss);
+    return concat(
+        "try: ",
+        may_be_the_scale ? "a lower --loss-scale, or none: the dynamic one finds what gradients "
+                           "bear; if that does not help, "
+                         : "",
+        "resume from the last checkpoint with a lower --lr or a longer warm-up; "
+        "--no-check-for-nan-in-loss-and-grad skips such steps instead; --rerun-nan tells model from "
+        "hardware");
+}
+
 Error plain_error(const NonFiniteStep& step) {
-    return Error(
-        ErrorCategory::non_finite,
-        concat("loss or gradient is not finite in iteration ", step.progress.iteration()),
-        {concat("lm loss ", step.report.loss, ", gradient norm ", step.report.gradient_norm,
-                step.progress.loss_scale().dynamic()
-                    ? concat(", at the lowest loss scale ", step.setup.loss_scale)
-                    : "",
-                ", ", samples_of(step)),
-         step.report.updated ? "nothing was saved after it"
-                             : "the weights were not updated by this step and nothing was saved after it",
-         "try: resume from the last checkpoint with a lower --lr or a longer warm-up; "
-         "--no-check-for-nan-in-loss-and-grad skips such steps instead; --rerun-nan tells model from "
-         "hardware"});
+    return Error(ErrorCategory::non_finite,
+                 concat("loss or gradient is not finite in iteration ", step.progress.iteration()),
+                 {concat("lm loss ", step.report.loss, ", gradient norm ", step.report.gradient_norm,
+                         scale_of(step), ", ", samples_of(step)),
+                  step.report.updated
+                      ? "nothing was saved after it"
+                      : "the weights were not updated by this step and nothing was saved after it",
+                  cure_of(step)});
 }
 
 } // namespace

@@ -32,6 +32,9 @@ check_contains "and counts" "$(grep '^ \[.*iteration' "$s/stdout" | tail -n 1)" 
 check_equal "all six steps are there" "$(grep -c '"lm loss"' "$s/unchecked/metrics.jsonl")" 6
 check_equal "and the checkpoint of the last" "$(cat "$s/unchecked/latest_checkpointed_iteration.txt")" 6
 
+check_refused "a fixed loss scale of fp16 that is too large" 1 7 "gradient norm .*, at the fixed loss scale 1e\\+30" \
+    "try: a lower --loss-scale, or none" "${tiny[@]}" --params-dtype fp16 --loss-scale 1e30
+
 # Repeated, it is the same again: the model's fault, and where it began.
 check_refused "rerun-nan: the model is to blame" 2 7 \
     "not finite in iteration $bad, and again when the step is repeated: a flaw of the model or its data" \

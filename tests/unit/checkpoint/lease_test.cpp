@@ -4,6 +4,7 @@
 #include <array>
 #include <atomic>
 #include <csignal>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
@@ -110,6 +111,21 @@ TEST(Lease, TheSameSlurmJobStartedAgainDoesNotWait) {
     ::unsetenv("SLURM_JOB_ID");
     ::unsetenv("SLURM_RESTART_COUNT");
     EXPECT_EQ(said.find("waiting"), std::string::npos) << said;
+}
+
+// As on a disk that is full: what could not be written does not keep the next job waiting.
+TEST(Lease, OneThatCannotBeWrittenIsNotLeftBehind) {
+    const ScratchDirectory save;
+    rlimit before{};
+    ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+    const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+    const rlimit nothing{0, before.rlim_max};
+    ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &nothing), 0);
+    const std::string message = error_of([&] { const Lease lease(save.path(), kSilent, kShort); });
+    ::setrlimit(RLIMIT_FSIZE, &before);
+    std::signal(SIGXFSZ, handler);
+    EXPECT_NE(message.find("cannot write " + (save.path() / "lease").string()), std::string::npos) << message;
+    EXPECT_TRUE(fs::is_empty(save.path()));
 }
 
 TEST(Lease, OneThatWasTakenOverIsNoticed) {
