@@ -67,6 +67,19 @@ check_contains "CUDA=1 says what is missing" "$(cat output)" "missing: CUDA"
 make BUILD=other CUDA=auto NVCC=/nowhere/nvcc config >output 2>&1
 check_equal "CUDA=auto without nvcc is none" "$?" 0
 check_contains "CUDA=auto says what GPUs would need" "$(cat output)" "only GPUs need it"
+# Where all else of CUDA is here: without cudnn-frontend attention would be slow in silence.
+make BUILD=other CUDA=auto config >output 2>&1
+if grep -q 'NCCL  *[0-9]' output; then
+    make BUILD=other CUDA=1 config >output 2>&1
+    check_equal "CUDA=1 without cudnn-frontend is an error" "$? $(grep -c 'missing: cudnn-frontend$' output)" "2 1"
+    check_contains "which says how to get it" "$(cat output)" "make deps CUDA=1 BUILD=other"
+    make BUILD=other CUDA=1 CUDNN_FRONTEND_ROOT=none config >output 2>&1
+    check_equal "unless it is left out by name" "$? $(grep -c 'own, slower attention' output)" "0 1"
+    make BUILD=other CUDA=auto config >output 2>&1
+    check_equal "CUDA=auto says that it lacks" "$? $(grep -c 'own, slower attention' output)" "0 1"
+else
+    echo "ok CUDA=1 without cudnn-frontend is an error # SKIP needs cuda: this machine lacks CUDA, cuDNN or NCCL"
+fi
 make BUILD=other HDF5_ROOT=/nowhere BLAS_LIBS=-lnosuchblas >output 2>&1
 check_equal "missing libraries are an error" "$?" 2
 check_contains "all of them are in one line" "$(cat output)" "missing: HDF5, BLAS"
