@@ -55,7 +55,7 @@ format: ## format all C++ sources with clang-format 14
 lint: ## formatting, compiler warnings as errors, shellcheck where there is one
 	@CLANG_FORMAT='$(CLANG_FORMAT)' scripts/check_format.sh
 	@$(MAKE) BUILD='$(BUILD)/lint' CXXFLAGS=-O0 WERROR=1 ARCH=90a \
-		CUDNN_FRONTEND_ROOT='$(or $(CUDNN_FRONTEND_ROOT),$(abspath $(BUILD))/cudnn-frontend)' objects
+		CUDNN_FRONTEND_ROOT='$(or $(CUDNN_FRONTEND_ROOT),$(if $(wildcard $(BUILD)/cudnn-frontend/include),$(abspath $(BUILD)/cudnn-frontend),none))' objects
 	@if command -v shellcheck >/dev/null; then scripts/check_scripts.sh; \
 	else echo "shellcheck is not here: scripts were not checked"; fi
 	@echo "lint: nothing found"

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Fetches the headers of NVIDIA's cudnn-frontend (the PyPI wheel, which holds them) and unzips them into a folder of the
-# build; nothing is installed. Does nothing when the build has no CUDA or they are there. Without network the build goes
-# on: own attention kernels serve then. usage: fetch_cudnn_frontend.sh FOLDER
+# build; nothing is installed. Does nothing when the build has no CUDA or they are there. Without network a build that does
+# not demand them (CUDA=1 does) goes on: own attention kernels serve then. usage: fetch_cudnn_frontend.sh FOLDER
 set -u
 folder=$1
 version=1.12.0
@@ -22,7 +22,7 @@ if python3 -m pip download -q --disable-pip-version-check --no-deps --only-binar
     echo "deps: cudnn-frontend $version unzipped into $folder"
     exit 0
 fi
-echo "deps: cudnn-frontend $version could not be fetched with pip (own attention kernels serve without it):" >&2
+echo "deps: cudnn-frontend $version could not be fetched with pip:" >&2
 tail -n 1 "$work/log" >&2
-[ "${CUDA:-auto}" != 1 ] || echo "deps: try: set CUDNN_FRONTEND_ROOT to a folder with include/cudnn_frontend.h" >&2
-exit 0
+echo "deps: try: CUDNN_FRONTEND_ROOT=a folder with include/cudnn_frontend.h, or =none: own, slower attention kernels" >&2
+[ "${CUDA:-auto}" != 1 ] || exit 1

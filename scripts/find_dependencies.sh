@@ -269,6 +269,25 @@ gpu_no() {
     [ "${CUDA:-auto}" != 1 ] || lacking="$lacking, $1" modules="$modules CUDA"
 }
 
+# Without it attention is up to twice as slow, which nobody should find out from figures: CUDA=1 demands it unless it is
+# left out by name, and so does a root that was set.
+find_cudnn_frontend() {
+    root=${CUDNN_FRONTEND_ROOT:-$mode/cudnn-frontend}
+    if [ "$root" != none ] && [ -f "$root/include/cudnn_frontend.h" ]; then
+        cuda_cflags="$cuda_cflags -I$(cd "$root/include" && pwd) -DTRIREME_CUDNN_FRONTEND"
+        yes cudnn-frontend "$(macros "-I$root/include" cudnn_frontend_version.h CUDNN_FRONTEND_MAJOR_VERSION . \
+            CUDNN_FRONTEND_MINOR_VERSION . CUDNN_FRONTEND_PATCH_VERSION | tr -d ' ') ($root)"
+        return
+    fi
+    state='left out: own, slower attention kernels serve; make deps fetches it, or set CUDNN_FRONTEND_ROOT'
+    if [ "$root" != none ] && [ "${CUDA:-auto}${CUDNN_FRONTEND_ROOT-}" != auto ]; then
+        state="not in $root: set CUDNN_FRONTEND_ROOT (none: own, slower attention kernels)"
+        [ -n "${CUDNN_FRONTEND_ROOT-}" ] || state="$state, or make deps CUDA=1 BUILD=$mode, which fetches it"
+        lacking="$lacking, cudnn-frontend"
+    fi
+    printf '  \342\234\227 %-11s %s\n' cudnn-frontend "$state" >>"$report"
+}
+
 # Sets cuda_found and, with it, nvcc, cuda_arch, cuda_cflags, cuda_libs.
 find_cuda() {
     cuda_found=0
@@ -301,18 +320,7 @@ find_cuda() {
     gpu_library cuDNN cudnn.h -lcudnn CUDNN_ROOT CUDNN_MAJOR . CUDNN_MINOR . CUDNN_PATCHLEVEL
     gpu_library NCCL nccl.h -lnccl NCCL_ROOT NCCL_MAJOR . NCCL_MINOR . NCCL_PATCH
     [ "$cuda_found" = 1 ] || return
-    root=${CUDNN_FRONTEND_ROOT:-$mode/cudnn-frontend}
-    if [ -f "$root/include/cudnn_frontend.h" ]; then
-        cuda_cflags="$cuda_cflags -I$(cd "$root/include" && pwd) -DTRIREME_CUDNN_FRONTEND"
-        yes cudnn-frontend "$(macros "-I$root/include" cudnn_frontend_version.h CUDNN_FRONTEND_MAJOR_VERSION . \
-            CUDNN_FRONTEND_MINOR_VERSION . CUDNN_FRONTEND_PATCH_VERSION | tr -d ' ') ($root)"
-    elif [ "${CUDA:-auto}" = 1 ] && [ "${CUDNN_FRONTEND_ROOT-}" != none ]; then
-        # Attention is then up to twice as slow, which nobody should find out from figures.
-        gpu_no cudnn-frontend "make deps CUDA=1${mode:+ BUILD=$mode} fetches it, or set CUDNN_FRONTEND_ROOT (none: build without)"
-    else
-        printf '  \342\234\227 %-11s %s\n' cudnn-frontend \
-            'left out: own, slower attention kernels serve; make deps fetches it, or set CUDNN_FRONTEND_ROOT' >>"$report"
-    fi
+    find_cudnn_frontend
 }
 
 if [ "$mode" = --cluster-packages ] || [ "$mode" = --reader-packages ]; then

@@ -5,6 +5,8 @@
 #include <atomic>
 #include <cstdint>
 
+#include "comm/verdict.hpp"
+
 namespace trireme::comm {
 
 struct Board {
@@ -25,5 +27,10 @@ struct Board {
 Board& board(); // of this process
 
 std::int64_t monotonic_ns();
+double seconds_since(std::int64_t then_ns);
+
+// What the board says, in answer to `question`; of a process that ran without a stop since `awake_ns`, which
+// counts no wait and no silence from before.
+RankState state_of_this_rank(std::int64_t question, std::int64_t awake_ns);
 
 } // namespace trireme::comm

@@ -1,9 +1,12 @@
-// Writing the phase board.
+// Writing and reading the phase board.
 #include "trireme/comm/phase.hpp"
 
+#include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <mutex>
 #include <set>
+#include <unistd.h>
 
 #include "comm/board.hpp"
 
@@ -15,12 +18,20 @@ std::int64_t monotonic_ns() {
         .count();
 }
 
+double seconds_since(std::int64_t then_ns) {
+    return static_cast<double>(monotonic_ns() - then_ns) * 1e-9;
+}
+
 Board& board() {
     static Board instance;
     return instance;
 }
 
 namespace {
+
+void copy_text(char (&to)[52], const char* from) {
+    std::strncpy(to, from == nullptr ? "?" : from, sizeof to - 1);
+}
 
 void set_phase(const char* name, std::int64_t number) {
     Board& b = board();
@@ -54,6 +65,32 @@ void tell_end() {
 }
 
 } // namespace
+
+// The fields of a wait are read again if it ended meanwhile.
+RankState state_of_this_rank(std::int64_t question, std::int64_t awake_ns) {
+    const Board& b = board();
+    RankState state;
+    state.question = question;
+    state.process = getpid();
+    for (int attempt = 0; attempt < 5; ++attempt) {
+        const std::int64_t since = b.wait_since_ns.load(std::memory_order_acquire);
+        state.waiting_seconds = -1;
+        state.iteration = b.iteration.load(std::memory_order_relaxed);
+        state.number = b.number.load(std::memory_order_relaxed);
+        copy_text(state.phase, b.phase.load(std::memory_order_relaxed));
+        state.quiet_seconds =
+            seconds_since(std::max(awake_ns, b.progress_ns.load(std::memory_order_acquire)));
+        if (since != 0) {
+            state.waiting_seconds = seconds_since(std::max(awake_ns, since));
+            state.peer = b.wait_peer.load(std::memory_order_relaxed);
+            copy_text(state.what, b.wait_what.load(std::memory_order_relaxed));
+            copy_text(state.group, b.wait_group.load(std::memory_order_relaxed));
+        }
+        if (b.wait_since_ns.load(std::memory_order_acquire) == since)
+            break;
+    }
+    return state;
+}
 
 void set_scope_listener(ScopeListener* to) {
     listener = to;

@@ -91,6 +91,9 @@ inline constexpr Range at_least(double bound) {
 inline constexpr Range above(double bound) {
     return {{}, bound, {}, {}};
 }
+inline constexpr Range above_up_to(double bound, double last) {
+    return {{}, bound, last, {}};
+}
 inline constexpr Range from_to_below(double first, double end) {
     return {first, {}, {}, end};
 }

@@ -4,6 +4,8 @@
 namespace trireme::options {
 namespace {
 
+constexpr double kYearMinutes = 366.0 * 24 * 60;
+
 std::vector<Row> log_rows() {
     return {
         {.name = "log-interval",
@@ -188,8 +190,10 @@ std::vector<Row> machine_rows() {
          .placeholder = "X",
          .field = &Values::distributed_timeout_minutes,
          .by_default = "10",
-         .range = above(0),
-         .help = "silence after which the watchdog names the rank that is behind and ends the run"},
+         .range = above_up_to(0, kYearMinutes),
+         .help = "silence after which the watchdog names the rank that is behind and ends the run; a rank "
+                 "that has died or does "
+                 "not answer at all is named after 42 s or a twentieth of this"},
     };
 }
 

@@ -21,7 +21,7 @@ namespace trireme::comm {
 namespace {
 
 constexpr double kTimeoutSeconds = 2.0; // of the children's watchdogs
-constexpr const char* kLauncherGoesOn = "kill, and the launcher goes on";
+constexpr double kLongSeconds = 600;    // of those that have the usual limit
 
 [[noreturn]] void sleep_forever() {
     for (;;)
@@ -50,10 +50,10 @@ void do_fault(const std::string& fault, Runtime& runtime) {
     } else if (fault == "kill") {
         if (rank == 1)
             raise(SIGKILL);
-    } else if (fault == kLauncherGoesOn) {
+    } else if (fault.starts_with("a long limit: kill ")) { // and the ranks
         set_iteration(7);
         const PhaseScope phase("backward", 5);
-        if (rank == 1)
+        if (fault.find(concat(" ", rank)) != std::string::npos)
             raise(SIGKILL);
         runtime.world().barrier();
     } else if (fault == "kill, with a handler") { // the launcher sends TERM to the others
@@ -87,6 +87,17 @@ void do_fault(const std::string& fault, Runtime& runtime) {
         if (fault == "agree with file")
             agree(runtime.world(), [&] { throw full; });
         runtime.world().barrier();
+    } else if (fault == "suspended") { // all, for longer than the limit, while three wait for the last
+        const pid_t rank_process = getpid();
+        if (fork() == 0) {
+            std::this_thread::sleep_for(std::chrono::milliseconds(500));
+            kill(rank_process, SIGSTOP);
+            std::this_thread::sleep_for(std::chrono::milliseconds(5000));
+            kill(rank_process, SIGCONT);
+            _exit(0);
+        }
+        if (rank == 3)
+            std::this_thread::sleep_for(std::chrono::milliseconds(1000));
     } else if (fault == "slow") { // slower than a poll, faster than the limit
         if (rank == 1)
             std::this_thread::sleep_for(std::chrono::milliseconds(1200));
@@ -99,7 +110,7 @@ int child_main(const std::string& fault) {
     char** argv = nullptr;
     Runtime runtime(argc, argv);
     try {
-        const Watchdog watchdog(runtime, fault == kLauncherGoesOn ? 600 : kTimeoutSeconds);
+        const Watchdog watchdog(runtime, fault.starts_with("a long limit") ? kLongSeconds : kTimeoutSeconds);
         runtime.world().barrier();
         do_fault(fault, runtime);
     } catch (const Error& error) {
@@ -128,7 +139,10 @@ int count(const std::string& text, const std::string& part) {
     return found;
 }
 
-Outcome run_job(const std::string& fault, int ranks = 4) {
+// kLauncherGoesOn where mpirun is to leave the others alone when one dies or aborts.
+constexpr const char* kLauncherGoesOn = " --enable-recovery";
+
+Outcome run_job(const std::string& fault, int ranks = 4, const std::string& options = "") {
     const char* mpirun = std::getenv("MPIRUN");
     std::string path = (std::filesystem::temp_directory_path() / "trireme-fault-XXXXXX").string();
     const int file = mkstemp(path.data());
@@ -142,9 +156,8 @@ Outcome run_job(const std::string& fault, int ranks = 4) {
         dup2(file, STDOUT_FILENO);
         dup2(file, STDERR_FILENO);
         const std::string command =
-            concat("exec timeout 60 ", mpirun != nullptr && *mpirun ? mpirun : "mpirun",
-                   fault == kLauncherGoesOn ? " --enable-recovery" : "", " --oversubscribe -np ", ranks,
-                   " /proc/", getppid(), "/exe < /dev/null");
+            concat("exec timeout 60 ", mpirun != nullptr && *mpirun ? mpirun : "mpirun", options,
+                   " --oversubscribe -np ", ranks, " /proc/", getppid(), "/exe < /dev/null");
         execl("/bin/sh", "sh", "-c", command.c_str(), static_cast<char*>(nullptr));
         _exit(127);
     }
@@ -230,17 +243,37 @@ TEST(RankFailure, AskedToEndWhileARankIsGoneTheOthersSayWhatTheyDid) {
     EXPECT_LT(job.seconds, kStartSeconds + 5);
 }
 
-// The limit on waiting is ten minutes there, and the others end within one.
+// The limit on waiting is ten minutes there, and the others end within one. mpirun's exit code is then its
+// own.
 TEST(RankFailure, ADeadRankIsMissedWhereTheLauncherGoesOn) {
-    const Outcome job = run_job(kLauncherGoesOn);
-    EXPECT_NE(job.exit_code, 124) << job.output; // mpirun then ends with a code of its own
+    const Outcome job = run_job("a long limit: kill 1", 4, kLauncherGoesOn);
+    EXPECT_NE(job.exit_code, 124) << job.output; // the time-out
     EXPECT_EQ(count(job.output, "trireme: error:"), 1) << job.output;
     EXPECT_EQ(count(job.output, "error: the job is being ended, and rank 1 ("), 1) << job.output;
-    EXPECT_EQ(count(job.output, "ranks 0, 2, 3 were in phase 'backward 5', iteration 7, waiting in "
-                                "barrier of the world group"),
+    EXPECT_EQ(count(job.output,
+                    "ranks 0, 2, 3 were in phase 'backward 5', iteration 7, waiting in barrier of the "
+                    "world group"),
               1)
         << job.output;
     EXPECT_LT(job.seconds, 60);
+}
+
+// Over TCP, where what goes to a dead rank is never sent: two ranks miss one each, and one of them says so.
+TEST(RankFailure, TwoDeadRanksAreMissedByOneMessage) {
+    const Outcome job = run_job("a long limit: kill 1 3", 4, concat(kLauncherGoesOn, " --mca btl tcp,self"));
+    EXPECT_NE(job.exit_code, 124) << job.output;
+    EXPECT_EQ(count(job.output, "trireme: error:"), 1) << job.output;
+    EXPECT_EQ(count(job.output, "error: the job is being ended, and ranks 1, 3 ("), 1) << job.output;
+    EXPECT_LT(job.seconds, 60);
+}
+
+TEST(RankFailure, WhereTheLauncherGoesOnTheOthersLeaveToo) {
+    for (const char* fault : {"hang", "stopped"}) {
+        const Outcome job = run_job(fault, 4, kLauncherGoesOn);
+        EXPECT_NE(job.exit_code, 124) << job.output;
+        EXPECT_EQ(count(job.output, "trireme: error:"), 1) << job.output;
+        EXPECT_EQ(count(job.output, "is behind: "), 1) << job.output;
+    }
 }
 
 TEST(RankFailure, AskedToEndWhileAllLiveNothingIsSaid) {
@@ -273,7 +306,7 @@ TEST(RankFailure, AnOpenSharedFileDoesNotHoldUpTheEnd) {
 }
 
 TEST(RankFailure, NothingWrongSaysNothing) {
-    for (const char* fault : {"agree none", "slow"}) {
+    for (const char* fault : {"agree none", "slow", "suspended"}) {
         const Outcome job = run_job(fault);
         EXPECT_EQ(job.exit_code, 0) << job.output;
         EXPECT_EQ(job.output, "") << fault;

@@ -30,7 +30,7 @@ dies() {
     shift
     : >"$s/stdout" # not the last run's
     timeout -k 10 "$hang" "${MPIRUN:-mpirun}" "${MPIRUN_FLAGS[@]}" --enable-recovery -np 2 "$programs/trireme" "${on_gpu[@]}" \
-        --hidden-size 256 --train-iters 100000 --save "$s/dies" "$@" \
+        --hidden-size 256 --train-iters 100000 --save "$s/$name" "$@" \
         >"$s/stdout" 2>"$s/stderr" </dev/null &
     mpi=$!
     for _ in {1..3000}; do
@@ -39,7 +39,12 @@ dies() {
         sleep 0.02
     done
     # mpirun is below timeout, and the ranks below mpirun.
-    read -ra ranks <<<"$(cat /proc/"$(tr -d ' ' <"/proc/$mpi/task/$mpi/children")"/task/*/children | tr '\n' ' ')"
+    read -ra ranks <<<"$(cat /proc/"$(tr -d ' ' <"/proc/$mpi/task/$mpi/children")"/task/*/children 2>/dev/null | tr '\n' ' ')"
+    if [[ ${#ranks[@]} != 2 ]]; then
+        wait "$mpi"
+        not_ok "$name: two ranks run" "$(head -c 800 "$s/stderr")"
+        return
+    fi
     SECONDS=0
     kill -KILL "${ranks[1]}"
     wait "$mpi"

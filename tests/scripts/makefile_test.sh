@@ -73,6 +73,8 @@ if grep -q 'NCCL  *[0-9]' output; then
     make BUILD=other CUDA=1 config >output 2>&1
     check_equal "CUDA=1 without cudnn-frontend is an error" "$? $(grep -c 'missing: cudnn-frontend$' output)" "2 1"
     check_contains "which says how to get it" "$(cat output)" "make deps CUDA=1 BUILD=other"
+    make BUILD=other CUDA=auto CUDNN_FRONTEND_ROOT=/nowhere config >output 2>&1
+    check_equal "a root that does not hold it is an error" "$? $(grep -c 'cudnn-frontend not in /nowhere' output)" "2 1"
     make BUILD=other CUDA=1 CUDNN_FRONTEND_ROOT=none config >output 2>&1
     check_equal "unless it is left out by name" "$? $(grep -c 'own, slower attention' output)" "0 1"
     make BUILD=other CUDA=auto config >output 2>&1

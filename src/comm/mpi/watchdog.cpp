@@ -8,9 +8,11 @@
 //     asked to end by a signal ----> ask all ----> all answered: they live, the main thread goes on
 //                                                  some do not: the lowest living rank prints, all leave
 //
-//     own wait > 10 s ----> ask the next rank, again and again ----> its process is gone, or it is silent for
-//     long ----> ask all ----> some do not answer: print, tell the others to leave, end the job
-//     (a launcher may leave us alone)
+//     the next rank seems dead (next_rank.hpp) ----> ask all ----> some do not answer: the lowest rank before
+//     one of them prints and ends the job
+//
+// Who ends the job tells the others to leave first: a launcher that leaves ranks alone when one dies may also
+// do so when one aborts.
 //
 // It has a communicator of its own and polls it a few times a second; the main thread does nothing for it but
 // the few stores of the phase board.
@@ -31,6 +33,7 @@
 
 #include "comm/board.hpp"
 #include "comm/mpi/runtime_impl.hpp"
+#include "comm/next_rank.hpp"
 #include "comm/verdict.hpp"
 
 namespace trireme::comm {
@@ -44,44 +47,11 @@ constexpr double kHandOverSeconds = 5.0;
 // died, kills one second later (odls_base_sigkill_timeout); others leave more time. A peer of this host whose
 // process lives may be starved.
 constexpr double kAliveSecondsMpirun = 0.4, kAliveSeconds = 5.0;
-// Of the next rank, which is asked while the own one waits. One that is starved or stopped on another host
-// cannot be told from a dead one: who debugs there allows long waits, and the limit follows.
-constexpr double kLookSeconds = 10.0, kSilentSeconds = 30.0, kSilentPart = 1.0 / 20;
+constexpr double kTellSeconds = 1.0, kLeaveSeconds = 3.0; // the launcher may end who was told to leave
+// A poll that comes so late: this process was stopped, and its clocks say nothing about the others.
+constexpr double kStoodStillSeconds = 3.0;
 constexpr int kQuestionTag = 1, kAnswerTag = 2, kReportTag = 3, kLeaveTag = 4;
 constexpr const char* kGroup = "watchdog's group";
-
-double seconds_since(std::int64_t then_ns) {
-    return static_cast<double>(monotonic_ns() - then_ns) * 1e-9;
-}
-
-void copy_text(char (&to)[52], const char* from) {
-    std::strncpy(to, from == nullptr ? "?" : from, sizeof to - 1);
-}
-
-// Of this rank. The fields of a wait are read again if it ended meanwhile.
-RankState own_state(std::int64_t question) {
-    const Board& b = board();
-    RankState state;
-    state.question = question;
-    state.process = getpid();
-    for (int attempt = 0; attempt < 5; ++attempt) {
-        const std::int64_t since = b.wait_since_ns.load(std::memory_order_acquire);
-        state.waiting_seconds = -1;
-        state.iteration = b.iteration.load(std::memory_order_relaxed);
-        state.number = b.number.load(std::memory_order_relaxed);
-        copy_text(state.phase, b.phase.load(std::memory_order_relaxed));
-        state.quiet_seconds = seconds_since(b.progress_ns.load(std::memory_order_acquire));
-        if (since != 0) {
-            state.waiting_seconds = seconds_since(since);
-            state.peer = b.wait_peer.load(std::memory_order_relaxed);
-            copy_text(state.what, b.wait_what.load(std::memory_order_relaxed));
-            copy_text(state.group, b.wait_group.load(std::memory_order_relaxed));
-        }
-        if (b.wait_since_ns.load(std::memory_order_acquire) == since)
-            break;
-    }
-    return state;
-}
 
 } // namespace
 
@@ -91,28 +61,36 @@ struct Watchdog::Impl {
           exceptions(std::uncaught_exceptions()),
           processes(owner.world().all_gather(std::to_string(getpid()))),
           states(static_cast<std::size_t>(owner.ranks())), next((owner.rank() + 1) % owner.ranks()),
+          next_rank(limit, std::chrono::duration<double>(kPollInterval).count()),
           sees_next(process_is_here(next)) {}
 
+    // Why a question to all ranks is open: this rank waits for longer than the limit; it was asked to end by
+    // a signal; the next rank seems to be dead.
+    enum class Asked : std::uint8_t { nothing, limit, signal, missing };
+
     void run();
+    void poll();
+    void notice_standstill();
     void answer_messages();
-    void ask();
+    void take_answer(int from);
+    void ask(Asked why);
     void decide();
     bool all_answered() const;
-    void report();
     void check_alive();
-    void look_at_next(std::int64_t waiting_since_ns);
-    void check_missed();
-    void tell_to_leave(int exit_code);
+    void look_at_next(bool waits);
+    void check_missing();
     bool process_is_here(int rank) const;
     bool may_be_starved() const;
+    RankState own() const { return state_of_this_rank(question, awake_ns); }
     [[noreturn]] void end_job(const Error& error);
     template <class Message>
     void post(const Message& message, int to, int tag);
-    bool asking() const { return asked_ns != 0; }
+    bool asking() const { return asked != Asked::nothing; }
     void forget() {
-        asked_ns = handed_over_ns = 0;
-        for_signal = misses_next = false;
-        next_question = 0;
+        asked = Asked::nothing;
+        handed_over_ns.reset();
+        by_itself = false;
+        next_rank.forget();
         states.assign(states.size(), std::nullopt);
     }
 
@@ -124,18 +102,21 @@ struct Watchdog::Impl {
     std::vector<std::string> processes; // the operating system's numbers, by rank
 
     // Of the thread.
-    std::int64_t question = 0;       // the last one asked
-    std::int64_t asked_ns = 0;       // 0: no question open
-    std::int64_t handed_over_ns = 0; // when the reporter was told
-    bool for_signal = false;         // the open question is whether all live
-    std::int64_t signal_ns = 0;      // the last signal that was looked into
+    std::int64_t question = 0; // the last one asked
+    Asked asked = Asked::nothing;
+    std::int64_t asked_ns = 0;                  // when, if any is open
+    std::optional<std::int64_t> handed_over_ns; // when the reporter was told
+    bool by_itself = false;                     // the reporter did not act: this rank does
+    std::int64_t signal_ns = 0;                 // the last signal that was looked into
     std::vector<std::optional<RankState>> states;
-    int next;                       // the rank after this one, which this one looks after
-    bool sees_next;                 // its process, from here
-    bool misses_next = false;       // the open question is whether others live, since that one seems not to
-    std::int64_t next_question = 0; // to it alone; 0: none is open
-    int next_polls = 0; // since then: unlike a clock, they stand still while this process is stopped
-    std::int64_t next_heard_ns = 0;
+    int next; // the rank after this one
+    NextRank next_rank;
+    bool sees_next;                          // its process, from here
+    std::int64_t next_question = -1;         // the last one to it alone
+    std::int64_t polled_ns = monotonic_ns(); // the last poll
+    std::int64_t awake_ns = 0;               // when this process was last continued
+    std::optional<int> leaves_with;          // told to leave: the exit code
+    std::int64_t told_ns = 0;                // when
     struct Outgoing {
         std::vector<std::byte> bytes;
         MPI_Request request;
@@ -159,13 +140,12 @@ void Watchdog::Impl::post(const Message& message, int to, int tag) {
 }
 
 void Watchdog::Impl::answer_messages() {
-    while (!outgoing.empty()) {
+    // What goes to a rank that is dead may stay for ever.
+    std::erase_if(outgoing, [](Outgoing& out) {
         int sent = 0;
-        check_mpi(MPI_Test(&outgoing.front().request, &sent, MPI_STATUS_IGNORE), "message", kGroup);
-        if (sent == 0)
-            break;
-        outgoing.pop_front();
-    }
+        check_mpi(MPI_Test(&out.request, &sent, MPI_STATUS_IGNORE), "message", kGroup);
+        return sent != 0;
+    });
     for (;;) {
         int arrived = 0;
         MPI_Status status;
@@ -174,33 +154,38 @@ void Watchdog::Impl::answer_messages() {
             return;
         const int from = status.MPI_SOURCE;
         if (status.MPI_TAG == kAnswerTag) {
-            RankState state;
-            check_mpi(MPI_Recv(&state, static_cast<int>(sizeof state), MPI_BYTE, from, kAnswerTag, comm.get(),
-                               MPI_STATUS_IGNORE),
-                      "receive", kGroup);
-            if (asking() && state.question == question)
-                states[static_cast<std::size_t>(from)] = state;
-            else if (state.question == next_question) {
-                next_question = 0;
-                next_heard_ns = monotonic_ns();
-            }
+            take_answer(from);
             continue;
         }
-        std::int64_t asked = 0; // or, of a rank that tells to leave, the exit code
-        check_mpi(MPI_Recv(&asked, static_cast<int>(sizeof asked), MPI_BYTE, from, status.MPI_TAG, comm.get(),
-                           MPI_STATUS_IGNORE),
+        std::int64_t number = 0; // of the question, or the exit code to leave with
+        check_mpi(MPI_Recv(&number, static_cast<int>(sizeof number), MPI_BYTE, from, status.MPI_TAG,
+                           comm.get(), MPI_STATUS_IGNORE),
                   "receive", kGroup);
-        if (status.MPI_TAG == kLeaveTag)
-            std::_Exit(static_cast<int>(asked)); // the sender has said why
-        if (status.MPI_TAG == kQuestionTag)
-            post(own_state(asked), from, kAnswerTag);
-        else if (!asking())
-            ask();
+        if (status.MPI_TAG == kQuestionTag) {
+            post(state_of_this_rank(number, awake_ns), from, kAnswerTag);
+        } else if (status.MPI_TAG == kLeaveTag) {
+            leaves_with = static_cast<int>(number);
+            told_ns = monotonic_ns();
+        } else if (!asking()) {
+            ask(Asked::limit);
+        }
     }
 }
 
-void Watchdog::Impl::ask() {
+void Watchdog::Impl::take_answer(int from) {
+    RankState state;
+    check_mpi(MPI_Recv(&state, static_cast<int>(sizeof state), MPI_BYTE, from, kAnswerTag, comm.get(),
+                       MPI_STATUS_IGNORE),
+              "receive", kGroup);
+    if (asking() && state.question == question)
+        states[static_cast<std::size_t>(from)] = state;
+    else if (from == next && state.question == next_question)
+        next_rank.answered();
+}
+
+void Watchdog::Impl::ask(Asked why) {
     forget();
+    asked = why;
     asked_ns = monotonic_ns();
     ++question;
     for (int r = 0; r < runtime.ranks(); ++r)
@@ -217,30 +202,33 @@ bool Watchdog::Impl::all_answered() const {
 
 // With the answers in: nothing if the trouble has passed, else one rank reports.
 void Watchdog::Impl::decide() {
-    states[static_cast<std::size_t>(runtime.rank())] = own_state(question);
-    const auto stuck = [&](const std::optional<RankState>& state) {
-        return state && state->waiting_seconds > timeout_seconds;
-    };
-    if (!states[static_cast<std::size_t>(runtime.rank())]->waits() || std::ranges::none_of(states, stuck))
+    states[static_cast<std::size_t>(runtime.rank())] = own();
+    if (!states[static_cast<std::size_t>(runtime.rank())]->waits() ||
+        std::ranges::none_of(
+            states, [&](const auto& state) { return state && state->waiting_seconds > timeout_seconds; }))
         return forget();
     int reporter = 0;
     while (!states[static_cast<std::size_t>(reporter)] ||
            !states[static_cast<std::size_t>(reporter)]->waits())
         ++reporter;
-    if (reporter == runtime.rank())
-        return report();
+    if (by_itself || reporter == runtime.rank())
+        end_job(judge(states, runtime.hosts(), timeout_seconds, seconds_since(asked_ns)));
     handed_over_ns = monotonic_ns();
     post(question, reporter, kReportTag);
-}
-
-void Watchdog::Impl::report() {
-    end_job(judge(states, runtime.hosts(), timeout_seconds, seconds_since(asked_ns)));
 }
 
 void Watchdog::Impl::end_job(const Error& error) {
     if (on_end)
         on_end(error);
     std::cerr << error.message() << std::flush;
+    for (int r = 0; r < runtime.ranks(); ++r)
+        if (r != runtime.rank())
+            post(std::int64_t{error.exit_code()}, r, kLeaveTag);
+    for (const std::int64_t start = monotonic_ns();
+         !outgoing.empty() && seconds_since(start) < kTellSeconds;) {
+        answer_messages();
+        std::this_thread::sleep_for(kHurriedInterval);
+    }
     runtime.abort(error.exit_code());
 }
 
@@ -258,59 +246,6 @@ bool Watchdog::Impl::may_be_starved() const {
     return true;
 }
 
-// Asks the next rank at intervals while this one waits. A process that stands still on this host is left to
-// the limit on waiting.
-void Watchdog::Impl::look_at_next(std::int64_t waiting_since_ns) {
-    if (runtime.ranks() == 1)
-        return;
-    if (waiting_since_ns == 0) {
-        next_question = 0;
-        return;
-    }
-    if (next_question == 0) {
-        if (seconds_since(std::max(waiting_since_ns, next_heard_ns)) >
-            std::min(kLookSeconds, timeout_seconds)) {
-            next_question = ++question;
-            next_polls = 0;
-            post(next_question, next, kQuestionTag);
-        }
-        return;
-    }
-    const double silent_seconds =
-        static_cast<double>(++next_polls) * std::chrono::duration<double>(kPollInterval).count();
-    const bool here = process_is_here(next);
-    const bool gone = sees_next && !here && silent_seconds > kAnswerSeconds;
-    if (gone || (!here && silent_seconds > std::max(kSilentSeconds, kSilentPart * timeout_seconds))) {
-        ask();
-        misses_next = true;
-    }
-}
-
-// The next rank seemed to be gone: it answers after all, or this rank says so and ends the job.
-void Watchdog::Impl::check_missed() {
-    if (all_answered())
-        return forget();
-    if (seconds_since(asked_ns) <= kAnswerSeconds)
-        return;
-    states[static_cast<std::size_t>(runtime.rank())] = own_state(question);
-    if (states[static_cast<std::size_t>(next)])
-        return forget();
-    const Error error = judge_end(states, runtime.hosts(), seconds_since(asked_ns));
-    tell_to_leave(error.exit_code());
-    end_job(error);
-}
-
-// A launcher that leaves ranks alone when one dies may also do so when one aborts.
-void Watchdog::Impl::tell_to_leave(int exit_code) {
-    for (int r = 0; r < runtime.ranks(); ++r)
-        if (states[static_cast<std::size_t>(r)] && r != runtime.rank())
-            post(std::int64_t{exit_code}, r, kLeaveTag);
-    for (std::int64_t start = monotonic_ns(); !outgoing.empty() && seconds_since(start) < kAnswerSeconds;) {
-        answer_messages();
-        std::this_thread::sleep_for(kHurriedInterval);
-    }
-}
-
 void Watchdog::Impl::check_alive() {
     if (all_answered())
         return forget();
@@ -318,47 +253,115 @@ void Watchdog::Impl::check_alive() {
         runtime.started_by() == "mpirun" && !may_be_starved() ? kAliveSecondsMpirun : kAliveSeconds;
     if (seconds_since(asked_ns) <= limit)
         return;
-    states[static_cast<std::size_t>(runtime.rank())] = own_state(question);
-    const Error error = judge_end(states, runtime.hosts(), seconds_since(asked_ns));
     for (int r = 0; r < runtime.rank(); ++r)
-        if (states[static_cast<std::size_t>(r)]) { // it prints, and ends the others
-            std::this_thread::sleep_for(std::chrono::milliseconds(500));
-            runtime.abort(error.exit_code());
+        if (states[static_cast<std::size_t>(r)] && seconds_since(asked_ns) < limit + kHandOverSeconds)
+            return; // it prints, and ends the others
+    states[static_cast<std::size_t>(runtime.rank())] = own();
+    end_job(judge_end(states, runtime.hosts(), seconds_since(asked_ns)));
+}
+
+void Watchdog::Impl::look_at_next(bool waits) {
+    if (runtime.ranks() == 1)
+        return;
+    using Process = NextRank::Process;
+    const Process process = process_is_here(next) ? Process::here
+                            : sees_next           ? Process::gone
+                                                  : Process::elsewhere;
+    switch (next_rank.poll(waits, process)) {
+    case NextRank::Verdict::nothing:
+        break;
+    case NextRank::Verdict::ask:
+        next_question = ++question;
+        post(next_question, next, kQuestionTag);
+        break;
+    case NextRank::Verdict::missing:
+        ask(Asked::missing);
+        break;
+    }
+}
+
+// The next rank seemed to be dead: it answers after all, or the job ends. Where several are silent, the
+// lowest of the ranks before them prints, and the others do if it does not.
+void Watchdog::Impl::check_missing() {
+    if (all_answered())
+        return forget();
+    if (seconds_since(asked_ns) <= kAnswerSeconds)
+        return;
+    states[static_cast<std::size_t>(runtime.rank())] = own();
+    if (states[static_cast<std::size_t>(next)])
+        return forget();
+    for (int r = 0; r < runtime.rank(); ++r)
+        if (states[static_cast<std::size_t>(r)] && !states[static_cast<std::size_t>(r) + 1] &&
+            seconds_since(asked_ns) < kAnswerSeconds + kHandOverSeconds)
+            return;
+    end_job(judge_end(states, runtime.hosts(), seconds_since(asked_ns)));
+}
+
+// A process that was stopped, with its job or alone, has heard nothing meanwhile: what it asked counts no
+// more, and its waits begin anew.
+void Watchdog::Impl::notice_standstill() {
+    const std::int64_t now = monotonic_ns();
+    if (static_cast<double>(now - polled_ns) * 1e-9 > kStoodStillSeconds) {
+        awake_ns = now;
+        if (asked != Asked::signal)
+            forget();
+    }
+    polled_ns = now;
+}
+
+void Watchdog::Impl::poll() {
+    notice_standstill();
+    answer_messages();
+    if (leaves_with) { // the sender has said why
+        if (seconds_since(told_ns) > kLeaveSeconds)
+            std::_Exit(*leaves_with);
+        return;
+    }
+    const std::int64_t signalled = board().end_signal_ns.load(std::memory_order_acquire);
+    if (signalled != signal_ns) {
+        signal_ns = signalled;
+        ask(Asked::signal);
+    }
+    const std::int64_t since = board().wait_since_ns.load(std::memory_order_acquire);
+    const bool too_long = since != 0 && seconds_since(std::max(since, awake_ns)) > timeout_seconds;
+    switch (asked) {
+    case Asked::nothing:
+        if (too_long)
+            ask(Asked::limit);
+        else
+            look_at_next(since != 0);
+        break;
+    case Asked::limit:
+        if (!handed_over_ns) {
+            if (all_answered() || seconds_since(asked_ns) > kAnswerSeconds)
+                decide();
+        } else if (seconds_since(*handed_over_ns) > kHandOverSeconds) {
+            // The reporter is as stuck as the others, or the trouble has passed.
+            if (too_long) {
+                ask(Asked::limit);
+                by_itself = true;
+            } else {
+                forget();
+            }
         }
-    end_job(error);
+        break;
+    case Asked::signal:
+        check_alive();
+        break;
+    case Asked::missing:
+        check_missing();
+        break;
+    }
 }
 
 void Watchdog::Impl::run() {
     std::unique_lock lock(mutex);
     while (!stopping) {
         lock.unlock();
-        answer_messages();
-        const std::int64_t since = board().wait_since_ns.load(std::memory_order_acquire);
-        const std::int64_t signalled = board().end_signal_ns.load(std::memory_order_acquire);
-        if (signalled != signal_ns) {
-            signal_ns = signalled;
-            ask();
-            for_signal = true;
-        }
-        if (for_signal)
-            check_alive();
-        else if (misses_next)
-            check_missed();
-        else if (!asking() && since != 0 && seconds_since(since) > timeout_seconds)
-            ask();
-        else if (asking() && handed_over_ns == 0 &&
-                 (all_answered() || seconds_since(asked_ns) > kAnswerSeconds))
-            decide();
-        else if (asking() && handed_over_ns != 0 && seconds_since(handed_over_ns) > kHandOverSeconds) {
-            // The reporter is as stuck as the others, or the trouble has passed.
-            if (since != 0 && seconds_since(since) > timeout_seconds)
-                report();
-            forget();
-        }
-        if (!asking())
-            look_at_next(since);
+        poll();
         lock.lock();
-        wake.wait_for(lock, for_signal ? kHurriedInterval : kPollInterval, [&] { return stopping; });
+        wake.wait_for(lock, asked == Asked::signal ? kHurriedInterval : kPollInterval,
+                      [&] { return stopping; });
     }
 }
 
