@@ -191,9 +191,8 @@ std::vector<Row> machine_rows() {
          .field = &Values::distributed_timeout_minutes,
          .by_default = "10",
          .range = above_up_to(0, kYearMinutes),
-         .help = "silence after which the watchdog names the rank that is behind and ends the run; a rank "
-                 "that has died or does "
-                 "not answer at all is named after 42 s or a twentieth of this"},
+         .help = "silence after which the watchdog names the rank that is behind and ends the run; one that "
+                 "has died is missed sooner (docs/stopping.md)"},
     };
 }
 

@@ -17,21 +17,24 @@ std::string samples_of(const NonFiniteStep& step) {
     return concat("samples ", first_sample(step), " to ", step.progress.consumed_samples() - 1);
 }
 
-// Gradients that overflow by a scale that somebody chose are no flaw of model or rate.
+bool has_fixed_scale(const NonFiniteStep& step) {
+    return !step.progress.loss_scale().dynamic() && step.setup.loss_scale != 1;
+}
+
 std::string scale_of(const NonFiniteStep& step) {
     if (step.progress.loss_scale().dynamic())
         return concat(", at the lowest loss scale ", step.setup.loss_scale);
-    return step.setup.loss_scale == 1 ? "" : concat(", at the fixed loss scale ", step.setup.loss_scale);
+    return has_fixed_scale(step) ? concat(", at the fixed loss scale ", step.setup.loss_scale) : "";
 }
 
+// Gradients that overflow by a scale that somebody chose are no flaw of model or rate.
 std::string cure_of(const NonFiniteStep& step) {
-    const bool may_be_the_scale = !step.progress.loss_scale().dynamic() && step.setup.loss_scale != 1 &&
-                                  std::isfinite(step.report.loss);
     return concat(
         "try: ",
-        may_be_the_scale ? "a lower --loss-scale, or none: the dynamic one finds what gradients "
-                           "bear; if that does not help, "
-                         : "",
+        has_fixed_scale(step) && std::isfinite(step.report.loss)
+            ? "a lower --loss-scale, or none: the dynamic one finds what gradients "
+              "bear; if that does not help, "
+            : "",
         "resume from the last checkpoint with a lower --lr or a longer warm-up; "
         "--no-check-for-nan-in-loss-and-grad skips such steps instead; --rerun-nan tells model from "
         "hardware");

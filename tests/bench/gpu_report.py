@@ -20,10 +20,12 @@ def peer_of(row):
     return next((label for label, runs in row.runs.items() if runs[0].kind != 'ours'), None)
 
 
-def machine_scale(records):
-    """This machine's PyTorch on 7B over the table's figure."""
+def machine_scale(record, scales):
+    """PyTorch on 7B over the table's figure, from the last record of the same build as this one, since machines differ by percents;
+    else the last of any."""
     row = gpu_rows.find('7B')
-    measured = speed_of(records.get('7B'), peer_of(row))
+    of_build = [one for one in scales if record and one['version'] == record['version']]
+    measured = speed_of((of_build or scales)[-1], peer_of(row)) if scales else None
     return measured / row.table if measured else None
 
 
@@ -72,20 +74,21 @@ def lines_of(row, record, scale):
 def main():
     if len(sys.argv) < 2:
         sys.exit('usage: gpu_report.py RESULTS.jsonl...')
-    records = {}
+    records, scales = {}, []
     for path in filter(os.path.exists, sys.argv[1:]):
         with open(path) as file:
-            records.update((record['row'], record) for record in map(json.loads, file))
+            read = list(map(json.loads, file))
+        records.update((record['row'], record) for record in read)
+        scales += [record for record in read if record['row'] == '7B' and speed_of(record, peer_of(gpu_rows.find('7B')))]
     if not records:
         sys.exit(f"bench-report: nothing was measured yet (make bench-gpu ROW=124M): {', '.join(sys.argv[1:])}")
-    scale = machine_scale(records)
     for row in gpu_rows.ROWS:
         record = records.get(row.name)
         where = f"   [{record['when']}, {', '.join(sorted(set(record['gpus']))) or record['device']}, {record['version']}]" if record else ''
         if row.name == 'smoke' and record is None:
             continue
         print(f'{row.name}: {row.what}{where}')
-        print('\n'.join(lines_of(row, record, scale)))
+        print('\n'.join(lines_of(row, record, machine_scale(record, scales))))
     return 0
 
 
