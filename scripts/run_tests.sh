@@ -96,7 +96,7 @@ run_program() {
     local xml=${log%.log}.xml
     rm -f "$xml"
     [[ ! -t 1 ]] || printf '  %-45s ... ' "$label"
-    GTEST_OUTPUT=xml:$PWD/$xml timeout -k 10 "$timeout" "$@" >"$log" 2>&1 </dev/null
+    GTEST_OUTPUT=xml:$(realpath -m "$xml") timeout -k 10 "$timeout" "$@" >"$log" 2>&1 </dev/null
     status=$?
     local results
     if [[ $kind == gtest ]]; then results=$(read_xml "$xml"); else results=$(read_shell_log "$log"); fi

@@ -76,8 +76,7 @@ Optimizer::Optimizer(const OptimizerSetup& setup, const model::Parameters& param
         const int of_a = parameters.buckets()[a].chunk, of_b = parameters.buckets()[b].chunk;
         return of_a != of_b ? of_a < of_b : a > b;
     });
-    norm_item_ = plan.add(Category::buffers, "squared gradient norm", Shape{1}, DType::f64);
-    factor_item_ = plan.add(Category::buffers, "gradient factor", Shape{1}, DType::f64);
+    outcome_item_ = plan.add(Category::buffers, "squared gradient norm and factor", Shape{2}, DType::f64);
 }
 
 void Optimizer::bind(const memory::Arena& arena, backend::Backend& backend,
@@ -87,8 +86,9 @@ void Optimizer::bind(const memory::Arena& arena, backend::Backend& backend,
     for (State& state : states_)
         for (std::size_t kind = 0; kind < state.items.size(); ++kind)
             state.tensors[kind] = arena.tensor(state.items[kind]);
-    squared_norm_ = arena.tensor(norm_item_);
-    factor_ = arena.tensor(factor_item_);
+    outcome_ = arena.tensor(outcome_item_);
+    squared_norm_ = outcome_.flat(0, 1);
+    factor_ = outcome_.flat(1, 1);
 }
 
 Tensor Optimizer::gradients(std::size_t bucket, const topology::Interval& run) const {
@@ -212,8 +212,8 @@ std::vector<topology::Interval> Optimizer::shared_runs(std::size_t number) const
     return runs;
 }
 
-// Completes the gradients of this rank's ranges and returns the sum of squares of all gradients of the model.
-double Optimizer::squared_norm() {
+// Completes the gradients of this rank's ranges and adds up the squares of all gradients of the model.
+void Optimizer::find_squared_norm() {
     backend::Operations& ops = backend_->compute();
     const bool tied_over_stages = groups_->grid.pipeline > 1;
     ops.fill(squared_norm_, 0);
@@ -244,26 +244,17 @@ double Optimizer::squared_norm() {
     groups_->model->all_reduce(squared_norm_, ReduceOp::sum);
     if (sharded())
         groups_->data->all_reduce(squared_norm_, ReduceOp::sum);
-    std::array<double, 1> value{};
-    const comm::DeviceWaitScope waiting;
-    backend_->copy_to_host(squared_norm_, Tensor(std::span<double>(value), Shape{1}));
-    return value[0];
 }
 
+// The host asks for the norm when the update is enqueued: a device has that to do while the host reads the
+// norm and prepares the next step.
 StepResult Optimizer::step(const Rates& rates, double gradient_scale) {
     const comm::PhaseScope phase("optimizer step");
     for (State& state : states_)
         groups_->data->wait(state.reduction);
-    StepResult result;
-    result.gradient_norm = std::sqrt(squared_norm()) * gradient_scale;
-    result.updated = std::isfinite(result.gradient_norm);
-    // The small constant keeps the quotient finite, as in torch.nn.utils.clip_grad_norm_ and Megatron-LM.
-    const double clip =
-        setup_.clip_norm > 0 ? std::min(1.0, setup_.clip_norm / (result.gradient_norm + 1e-6)) : 1.0;
-    std::array<double, 1> factor{result.updated ? gradient_scale * clip : result.gradient_norm};
-    backend_->copy_to_device(Tensor(std::span<double>(factor), Shape{1}), factor_);
-    if (result.updated)
-        ++steps_;
+    find_squared_norm();
+    backend_->compute().update_factor(squared_norm_, {gradient_scale, setup_.clip_norm}, factor_);
+    const backend::HostCopy copy = backend_->start_copy_to_host(outcome_);
     for (const std::size_t i : forward_order_) {
         update_bucket(i, rates);
         if (!sharded())
@@ -273,7 +264,12 @@ StepResult Optimizer::step(const Rates& rates, double gradient_scale) {
         if (setup_.overlap != Overlap::reduction_and_gather)
             groups_->data->wait(states_[i].gathering);
     }
-    return result;
+    std::array<double, 2> outcome{}; // squared norm, factor
+    const comm::DeviceWaitScope waiting;
+    backend_->finish_copy_to_host(copy, Tensor(std::span<double>(outcome), Shape{2}));
+    const bool updated = std::isfinite(outcome[1]);
+    steps_ += updated ? 1 : 0;
+    return {std::sqrt(outcome[0]) * gradient_scale, updated};
 }
 
 // One call for each run of neighbours that all decay or all do not, within this rank's range; alignment gaps
@@ -286,7 +282,7 @@ void Optimizer::update_bucket(std::size_t number, const Rates& rates) {
     adam.beta1 = setup_.beta1;
     adam.beta2 = setup_.beta2;
     adam.epsilon = setup_.epsilon;
-    adam.step = std::max<std::int64_t>(steps_, 1);
+    adam.step = steps_ + 1;
     const auto held = [&](std::size_t member) -> const HeldParameter& {
         return parameters_.held()[bucket.members[member]];
     };

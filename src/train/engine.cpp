@@ -113,26 +113,32 @@ struct Engine::Impl {
         return tokens - masked[0];
     }
 
-    // Sum of the token losses of all data ranks, on every rank: each last stage's first tensor rank adds its
-    // own, in rank order.
-    double total_loss() {
-        std::array<double, 1> sum{};
-        if (executor.has_head() && groups.at.tensor == 0)
-            sum[0] = read_scalar(executor.loss());
+    // This rank's own sum of token losses on its way to the host; each last stage's first tensor rank has
+    // one.
+    std::optional<backend::HostCopy> start_own_loss() {
+        if (!executor.has_head() || groups.at.tensor != 0)
+            return std::nullopt;
+        return backend.start_copy_to_host(executor.loss());
+    }
+    double finish_own_loss(backend::HostCopy copy) {
+        const comm::DeviceWaitScope waiting;
+        double loss = 0;
+        const auto read_as = [&](auto zero) {
+            std::array<decltype(zero), 1> value{zero};
+            backend.finish_copy_to_host(copy, Tensor(std::span<decltype(zero)>(value), Shape{1}));
+            loss = static_cast<double>(value[0]);
+        };
+        if (executor.loss().type() == DType::f64)
+            read_as(double{});
+        else
+            read_as(float{});
+        return loss;
+    }
+    // Sum of the token losses of all data ranks, on every rank, added in rank order.
+    double total_loss(const std::optional<backend::HostCopy>& own) {
+        std::array<double, 1> sum{own ? finish_own_loss(*own) : 0};
         groups.world->all_reduce(sum, comm::ReduceOp::sum);
         return sum[0];
-    }
-
-    double read_scalar(const Tensor& tensor) {
-        const comm::DeviceWaitScope waiting;
-        if (tensor.type() == DType::f64) {
-            std::array<double, 1> value{};
-            backend.copy_to_host(tensor, Tensor(std::span<double>(value), Shape{1}));
-            return value[0];
-        }
-        std::array<float, 1> value{};
-        backend.copy_to_host(tensor, Tensor(std::span<float>(value), Shape{1}));
-        return value[0];
     }
 
     // Row `row` of the logits, as doubles; this rank's columns of the real vocabulary.
@@ -218,9 +224,10 @@ StepReport Engine::train_step(pipeline::BatchSource& batches, const StepSetup& s
     // Gradients were divided by all tokens, since how many count is known only now. If none does, they are
     // zero as they are.
     const double counted = in.counted(tokens), correction = counted > 0 ? tokens / counted : 1;
+    const std::optional<backend::HostCopy> loss = in.start_own_loss();
     const optimizer::StepResult result = in.optimizer->step(step.rates, correction / step.loss_scale);
     const comm::PhaseScope phase("loss reduction");
-    return {TokenLosses{in.total_loss(), counted}.mean(), result.gradient_norm, result.updated};
+    return {TokenLosses{in.total_loss(loss), counted}.mean(), result.gradient_norm, result.updated};
 }
 
 StepReport Engine::train_step(pipeline::BatchSource& batches, double learning_rate,
@@ -244,10 +251,8 @@ void Engine::forward_and_backward(pipeline::BatchSource& batches, const StepSetu
 }
 
 std::optional<double> Engine::own_loss() {
-    Impl& in = *impl_;
-    if (!in.executor.has_head() || in.groups.at.tensor != 0)
-        return std::nullopt;
-    return in.read_scalar(in.executor.loss());
+    const std::optional<backend::HostCopy> own = impl_->start_own_loss();
+    return own ? std::optional(impl_->finish_own_loss(*own)) : std::nullopt;
 }
 
 Tensor Engine::own_loss_tensor() const {
@@ -260,7 +265,7 @@ TokenLosses Engine::evaluate(pipeline::BatchSource& batches, std::int64_t micro_
     in.executor.forward_only(batches, micro_batches, model::Mode::evaluate, in.hooks());
     const std::int64_t samples = micro_batches * in.setup.micro_batch * in.setup.grid.data;
     const double counted = in.counted(static_cast<double>(samples * in.setup.model.sequence));
-    return {in.total_loss(), counted};
+    return {in.total_loss(in.start_own_loss()), counted};
 }
 
 std::vector<double> Engine::infer(pipeline::BatchSource& batches, std::int64_t position) {

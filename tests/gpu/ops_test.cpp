@@ -436,6 +436,41 @@ TEST_F(Gpu, OptimizerStepOfSplitMasterWeights) {
     }
 }
 
+// The clipped factor of the CPU, bit for bit.
+TEST_F(Gpu, UpdateFactor) {
+    const std::vector<Buffer> buffers{{Holds::f64, Flow::in, Shape{1}}, {Holds::f64, Flow::out, Shape{1}}};
+    const auto cpu = backend::make_cpu_backend(1);
+    for (const double squared_norm : {0.0, 1e-300, 0.3, 16.0, 12345.678, 1e308, HUGE_VAL, std::nan("")})
+        for (const double clip_norm : {0.0, 0.1, 1.0}) {
+            const auto factor_on = [&](backend::Backend& on) {
+                return run(on, DType::f32, buffers, {{squared_norm}, {0.0}},
+                           [&](Operations& ops, std::vector<Tensor>& t) {
+                               ops.update_factor(t[0], {1.0 / 3, clip_norm}, t[1]);
+                           })[1][0];
+            };
+            const double wanted = factor_on(*cpu), found = factor_on(*gpu());
+            EXPECT_TRUE(found == wanted || (std::isnan(found) && std::isnan(wanted)))
+                << squared_norm << ", clipped to " << clip_norm << ": " << found << " instead of " << wanted;
+        }
+}
+
+// A copy in two halves holds what the stream had done when it was started.
+TEST_F(Gpu, CopiesAFewBytesToTheHostInTwoHalves) {
+    backend::Backend& on = *gpu();
+    const Tensor value(on.allocate(sizeof(double)), Shape{1}, DType::f64);
+    for (int round = 0; round < 10; ++round) {
+        on.compute().fill(value, round);
+        const backend::HostCopy first = on.start_copy_to_host(value);
+        on.compute().fill(value, -1);
+        const backend::HostCopy second = on.start_copy_to_host(value);
+        std::array<double, 2> found{};
+        on.finish_copy_to_host(first, Tensor(std::span(found).first(1), Shape{1}));
+        on.finish_copy_to_host(second, Tensor(std::span(found).last(1), Shape{1}));
+        EXPECT_EQ(found, (std::array<double, 2>{static_cast<double>(round), -1}));
+    }
+    on.release(value.data(), sizeof(double));
+}
+
 TEST_F(Gpu, AdamLeavesAllAloneWithoutAFiniteFactor) {
     for (const double factor : {std::nan(""), HUGE_VAL}) {
         const std::vector<Buffer> buffers(4, Buffer{Holds::stat, Flow::in_out, Shape{100}, 0.1, 1});

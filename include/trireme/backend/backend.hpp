@@ -2,6 +2,8 @@
 // them, and the operations of ops.hpp. The CPU backend is always built; a CUDA build holds both.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -37,6 +39,13 @@ struct TimeMark {
     std::int64_t value = 0;
 };
 
+// A copy of a few bytes to the host that is under way.
+struct HostCopy {
+    static constexpr std::int64_t kMostBytes = 16;
+    std::int64_t number = 0;                                             // of the device
+    std::array<std::byte, static_cast<std::size_t>(kMostBytes)> bytes{}; // where nothing had to be waited for
+};
+
 class Backend : public memory::Allocator {
   public:
     virtual std::string description() const = 0; // "CPU, 2 threads, OpenBLAS 0.3.21 (Haswell)"
@@ -66,6 +75,11 @@ class Backend : public memory::Allocator {
     // the device from any thread, one at a time.
     virtual void copy_to_host(const Tensor& from, Tensor to) = 0;
     virtual void copy_to_device(const Tensor& from, Tensor to) = 0;
+    // The same for at most HostCopy::kMostBytes, in two halves: what the compute stream will have left in
+    // `from` once it has done all that was enqueued before, and the host's wait for it. Each start has its
+    // finish, and few are under way at once. Main thread.
+    virtual HostCopy start_copy_to_host(const Tensor& from);
+    virtual void finish_copy_to_host(const HostCopy& copy, Tensor to);
 
     // Between start and end, operations may compute many times over to find the fastest way for each shape:
     // what they write is worth nothing then. Ends with what was found, as lines of text, for use_tuned() of

@@ -67,6 +67,12 @@ struct Adam {
     std::int64_t step = 1; // counts good steps from 1
 };
 
+// Of the factor that gradients of a step are multiplied by.
+struct FactorRule {
+    double scale = 1;     // before clipping
+    double clip_norm = 0; // of their norm after that; 0: no clipping
+};
+
 class Operations {
   public:
     virtual ~Operations() = default;
@@ -206,6 +212,9 @@ class Operations {
     // ----------------------------------------------------------------------------------------------------------
     // result [1] f64 = or += sum of x^2, accumulated in f64.
     void sum_of_squares(const Tensor& x, Tensor result, GradWrite write);
+    // factor [1] f64 = what adam_update multiplies gradients by: scale, and less where their norm, scale *
+    // sqrt(squared_norm), is beyond clip_norm; NaN where the norm is not finite. squared_norm [1] f64.
+    void update_factor(const Tensor& squared_norm, const FactorRule& rule, Tensor factor);
     // master, moment1, moment2 [k] stat-like (fp32 or fp64); gradient [k] main; weights [k] act, undefined if
     // they are the master weights. An int16 `master` holds what fp32 master weights have beyond bf16
     // `weights` (SplitFloat): the update is that of the whole, bit for bit. factor [1] f64 in device memory
@@ -284,6 +293,7 @@ class Operations {
                                            std::int64_t first_row, const Tensor& maximum, const Tensor& sums,
                                            const Tensor& mask, double factor) = 0;
     virtual void do_sum_of_squares(const Tensor& x, Tensor result, GradWrite write) = 0;
+    virtual void do_update_factor(const Tensor& squared_norm, const FactorRule& rule, Tensor factor) = 0;
     virtual void do_adam_update(Tensor master, const Tensor& gradient, Tensor moment1, Tensor moment2,
                                 Tensor weights, const Tensor& factor, const Adam& adam) = 0;
 };

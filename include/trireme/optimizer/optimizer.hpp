@@ -87,7 +87,8 @@ class Optimizer : public model::StepHooks {
     // Sums main gradients over data ranks: those of a chunk, or bucket by bucket as they are complete.
     void gradient_complete(const model::Part& part) override;
     void gradients_complete(int chunk) override;
-    // `gradient_scale` multiplies the gradients first: 1 / loss scale. Collective over the world.
+    // `gradient_scale` multiplies the gradients first: 1 / loss scale. Returns when the norm is known; a
+    // device may still be updating then. Collective over the world.
     StepResult step(const Rates& rates, double gradient_scale);
     // Waits for the weights of this part where they are still being gathered.
     void parameters_needed(const model::Part& part) override;
@@ -121,7 +122,7 @@ class Optimizer : public model::StepHooks {
     Tensor owned_gradients(std::size_t bucket) const;
     std::vector<topology::Interval> shared_runs(std::size_t bucket) const;
     Tensor owned_weights(std::size_t bucket) const;
-    double squared_norm();
+    void find_squared_norm();
     void update_bucket(std::size_t bucket, const Rates& rates);
 
     OptimizerSetup setup_;
@@ -133,7 +134,8 @@ class Optimizer : public model::StepHooks {
     std::vector<State> states_; // of buckets
     std::map<model::Part, std::vector<std::size_t>> buckets_of_;
     std::vector<std::size_t> forward_order_; // buckets as the next forward pass will want them
-    memory::Item norm_item_, factor_item_;
+    memory::Item outcome_item_;
+    Tensor outcome_;               // [2] f64: the two that follow
     Tensor squared_norm_, factor_; // [1] f64
     std::int64_t steps_ = 0;
 };

@@ -1,5 +1,7 @@
-// The gradient norm's sum of squares and AdamW.
+// The gradient norm's sum of squares, the factor that follows from it, and AdamW.
+#include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "backend/cpu/operations.hpp"
 #include "backend/cpu/scratch_needs.hpp"
@@ -93,6 +95,14 @@ void CpuOperations::do_sum_of_squares(const Tensor& x, Tensor result, GradWrite 
         double* const to = writable<double>(result);
         *to = write == GradWrite::accumulate ? *to + sum : sum;
     });
+}
+
+// The small constant keeps the quotient finite, as in torch.nn.utils.clip_grad_norm_ and Megatron-LM.
+void CpuOperations::do_update_factor(const Tensor& squared_norm, const FactorRule& rule, Tensor factor) {
+    const double norm = std::sqrt(*data<double>(squared_norm)) * rule.scale;
+    const double clip = rule.clip_norm > 0 ? std::min(1.0, rule.clip_norm / (norm + 1e-6)) : 1.0;
+    *writable<double>(factor) =
+        std::isfinite(norm) ? rule.scale * clip : std::numeric_limits<double>::quiet_NaN();
 }
 
 void CpuOperations::do_adam_update(Tensor master, const Tensor& gradient, Tensor moment1, Tensor moment2,

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdlib>
+#include <cstring>
 #include <nvtx3/nvToolsExt.h>
 
 #include "backend/cuda/check.hpp"
@@ -33,6 +34,12 @@ CudaBackend::CudaBackend(int device, SumOrder sums) : device_(device) {
     for (std::size_t role = 0; role < operations_.size(); ++role)
         operations_[role] = std::make_unique<CudaOperations>(streams_[role], *this, sums);
     staging_ = std::make_unique<Staging>();
+    for (HostCopySlot& slot : host_copies_) {
+        void* pinned = nullptr;
+        check(cudaMallocHost(&pinned, HostCopy::kMostBytes), "pinned host memory");
+        slot.bytes = static_cast<std::byte*>(pinned);
+        check(cudaEventCreateWithFlags(&slot.done, cudaEventDisableTiming), "event of a copy");
+    }
 }
 
 CudaBackend::~CudaBackend() {
@@ -42,6 +49,10 @@ CudaBackend::~CudaBackend() {
     for (const std::vector<cudaEvent_t>* const events : {&events_, &marks_})
         for (const cudaEvent_t event : *events)
             cudaEventDestroy(event);
+    for (const HostCopySlot& slot : host_copies_) {
+        cudaEventDestroy(slot.done);
+        cudaFreeHost(slot.bytes);
+    }
     for (const cudaStream_t stream : streams_)
         cudaStreamDestroy(stream);
 }
@@ -160,6 +171,28 @@ void CudaBackend::copy_to_device(const Tensor& from, Tensor to) {
     require_equal_bytes(from, to);
     check(cudaSetDevice(device_), "choice of a GPU"); // of this thread
     staging_->to_device(from.data(), to.data(), from.bytes(), stream(StreamRole::compute));
+}
+
+HostCopy CudaBackend::start_copy_to_host(const Tensor& from) {
+    HostCopySlot& slot = host_copies_[next_host_copy_];
+    TRIREME_ASSERT(from.bytes() <= HostCopy::kMostBytes && !slot.taken, "a host copy of ", from.bytes(),
+                   " bytes while ", slot.taken ? "all slots are taken" : "one is free");
+    const cudaStream_t compute = stream(StreamRole::compute);
+    check(cudaMemcpyAsync(slot.bytes, from.data(), static_cast<std::size_t>(from.bytes()),
+                          cudaMemcpyDeviceToHost, compute),
+          "copy to the host");
+    check(cudaEventRecord(slot.done, compute), "event of a copy");
+    slot.taken = true;
+    const HostCopy copy{static_cast<std::int64_t>(next_host_copy_), {}};
+    next_host_copy_ = (next_host_copy_ + 1) % host_copies_.size();
+    return copy;
+}
+
+void CudaBackend::finish_copy_to_host(const HostCopy& copy, Tensor to) {
+    HostCopySlot& slot = host_copies_[static_cast<std::size_t>(copy.number)];
+    check(cudaEventSynchronize(slot.done), "copy to the host");
+    std::memcpy(to.data(), slot.bytes, static_cast<std::size_t>(to.bytes()));
+    slot.taken = false;
 }
 
 // Products run on the compute stream only.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cuda_runtime_api.h>
 #include <memory>
 #include <vector>
@@ -42,6 +43,8 @@ class CudaBackend final : public Backend {
     void pop_range() override;
     void copy_to_host(const Tensor& from, Tensor to) override;
     void copy_to_device(const Tensor& from, Tensor to) override;
+    HostCopy start_copy_to_host(const Tensor& from) override;
+    void finish_copy_to_host(const HostCopy& copy, Tensor to) override;
 
     void start_tuning() override;
     std::string end_tuning() override;
@@ -62,6 +65,14 @@ class CudaBackend final : public Backend {
     std::int64_t allocations_ = 0;
     std::array<std::unique_ptr<CudaOperations>, kStreamRoles> operations_;
     std::unique_ptr<Staging> staging_;
+    // Host copies under way, used in turn.
+    struct HostCopySlot {
+        std::byte* bytes = nullptr; // [HostCopy::kMostBytes], pinned
+        cudaEvent_t done = nullptr;
+        bool taken = false;
+    };
+    std::array<HostCopySlot, 4> host_copies_;
+    std::size_t next_host_copy_ = 0;
 };
 
 } // namespace trireme::backend

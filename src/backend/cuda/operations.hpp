@@ -100,6 +100,7 @@ class CudaOperations final : public Operations {
                           Tensor loss) override;
     // optimizer.cu
     void do_sum_of_squares(const Tensor& x, Tensor result, GradWrite write) override;
+    void do_update_factor(const Tensor& squared_norm, const FactorRule& rule, Tensor factor) override;
     void do_adam_update(Tensor master, const Tensor& gradient, Tensor moment1, Tensor moment2, Tensor weights,
                         const Tensor& factor, const Adam& adam) override;
 

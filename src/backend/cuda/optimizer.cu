@@ -1,5 +1,7 @@
-// The gradient norm's sum of squares (fp64, fixed order) and AdamW with its factor in device memory.
+// The gradient norm's sum of squares (fp64, fixed order), the factor that follows from it, and AdamW with
+// that factor in device memory.
 #include <cmath>
+#include <limits>
 
 #include "backend/cuda/kernels.cuh"
 #include "backend/cuda/operations.hpp"
@@ -33,6 +35,13 @@ __global__ void squares_total_kernel(const double* partial, int count, double* r
     sum = over_group<kWarps>(sum, Sum{});
     if (threadIdx.x == 0)
         *result = write == GradWrite::accumulate ? *result + sum : sum;
+}
+
+// In the steps of the CPU's, none of them fused, so that the bits are the same.
+__global__ void factor_kernel(const double* squared_norm, FactorRule rule, double* factor) {
+    const double norm = __dmul_rn(sqrt(*squared_norm), rule.scale);
+    const double clip = rule.clip_norm > 0 ? fmin(1.0, rule.clip_norm / __dadd_rn(norm, 1e-6)) : 1.0;
+    *factor = isfinite(norm) ? rule.scale * clip : std::numeric_limits<double>::quiet_NaN();
 }
 
 struct AdamConstants {
@@ -102,6 +111,11 @@ void CudaOperations::do_sum_of_squares(const Tensor& x, Tensor result, GradWrite
         squares_total_kernel<<<1, kThreads, 0, stream_>>>(partial, blocks, writable<double>(result), write);
         check_launch("sum_of_squares");
     });
+}
+
+void CudaOperations::do_update_factor(const Tensor& squared_norm, const FactorRule& rule, Tensor factor) {
+    factor_kernel<<<1, 1, 0, stream_>>>(data<double>(squared_norm), rule, writable<double>(factor));
+    check_launch("update_factor");
 }
 
 void CudaOperations::do_adam_update(Tensor master, const Tensor& gradient, Tensor moment1, Tensor moment2,

@@ -242,6 +242,7 @@ void DryOperations::do_sum_of_squares(const Tensor& x, Tensor, GradWrite) {
     needs(on_cpu() ? squares_scratch_bytes(x.elements()) : cuda_scratch::squares());
     moves({x});
 }
+void DryOperations::do_update_factor(const Tensor&, const FactorRule&, Tensor) {}
 void DryOperations::do_adam_update(Tensor master, const Tensor& gradient, Tensor moment1, Tensor moment2,
                                    Tensor weights, const Tensor&, const Adam&) {
     const bool split = master.type() == DType::i16; // then weights are read, too

@@ -70,6 +70,7 @@ class DryOperations final : public Operations {
                                    std::int64_t first_row, const Tensor& maximum, const Tensor& sums,
                                    const Tensor& mask, double factor) override;
     void do_sum_of_squares(const Tensor& x, Tensor result, GradWrite write) override;
+    void do_update_factor(const Tensor& squared_norm, const FactorRule& rule, Tensor factor) override;
     void do_adam_update(Tensor master, const Tensor& gradient, Tensor moment1, Tensor moment2, Tensor weights,
                         const Tensor& factor, const Adam& adam) override;
     void do_linear_residual_forward(const Tensor& x, const Tensor& weight, const Tensor& bias,

@@ -13,6 +13,15 @@ void Operations::sum_of_squares(const Tensor& x, Tensor result, GradWrite write)
     do_sum_of_squares(x, result, write);
 }
 
+void Operations::update_factor(const Tensor& squared_norm, const FactorRule& rule, Tensor factor) {
+    Check("update_factor", {{"squared_norm", squared_norm}, {"factor", factor}})
+        .defined()
+        .that(squared_norm.elements() == 1 && squared_norm.type() == DType::f64, "squared_norm is one fp64")
+        .that(factor.elements() == 1 && factor.type() == DType::f64, "factor is one fp64")
+        .that(rule.clip_norm >= 0, "clip_norm is not negative");
+    do_update_factor(squared_norm, rule, factor);
+}
+
 void Operations::adam_update(Tensor master, const Tensor& gradient, Tensor moment1, Tensor moment2,
                              Tensor weights, const Tensor& factor, const Adam& adam) {
     const bool split = master.type() == DType::i16;

@@ -105,6 +105,22 @@ TEST(OptimizerFactor, NonFiniteChangesNothingAndBf16CopiesAreRounded) {
     }
 }
 
+TEST(OptimizerFactor, ScalesAndClipsByTheNorm) {
+    const auto cpu = backend::make_cpu_backend(1);
+    const auto factor_of = [&](double squared_norm, const backend::FactorRule& rule) {
+        auto squared = Array<double>(Shape{1}, squared_norm), factor = Array<double>(Shape{1}, 7);
+        cpu->compute().update_factor(squared.tensor(), rule, factor.tensor());
+        return factor.values[0];
+    };
+    EXPECT_EQ(factor_of(16, {.scale = 0.125}), 0.125);
+    EXPECT_EQ(factor_of(16, {.scale = 0.125, .clip_norm = 0.75}), 0.125) << "a norm of 0.5 is not clipped";
+    EXPECT_DOUBLE_EQ(factor_of(16, {.scale = 0.5, .clip_norm = 1}), 0.5 / (2 + 1e-6));
+    EXPECT_EQ(factor_of(0, {.scale = 0.5, .clip_norm = 1}), 0.5);
+    for (const double bad : {std::numeric_limits<double>::infinity(), std::nan(""), -1.0})
+        EXPECT_TRUE(std::isnan(factor_of(bad, {.scale = 0.5, .clip_norm = 1}))) << bad;
+    EXPECT_TRUE(std::isnan(factor_of(1e308, {.scale = 1e200}))) << "the norm is beyond what a double holds";
+}
+
 // The rest beside bf16 weights is fp32 master weights in another form.
 TEST(SplitMasterWeights, AreUpdatedAsTheWhole) {
     auto whole = random_array<float>(Shape{kCount}, 4);
