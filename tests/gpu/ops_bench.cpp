@@ -50,6 +50,7 @@ int measure(int argc, char** argv) {
         values[static_cast<std::size_t>(i - 1)] = std::atoll(argv[i]);
     const auto [C, H, T, B] = values;
     const std::int64_t n = T * B, D = C / H, F = 4 * C, V = 50304;
+    const std::int64_t n_wide = std::min<std::int64_t>(n, 32768), V_wide = 151936; // Qwen 2.5's vocabulary
     const std::unique_ptr<backend::Backend> on = backend::make_backend({.device = backend::Device::cuda});
     std::cout << on->description() << "\nhidden " << C << ", heads " << H << ", sequence " << T
               << ", micro-batch " << B << '\n';
@@ -64,6 +65,7 @@ int measure(int argc, char** argv) {
     const auto hidden = add({T, B, C}, bf), hidden2 = add({T, B, C}, bf), hidden3 = add({T, B, C}, bf);
     const auto qkv = add({T, B, 3 * H, D}, bf), grad_qkv = add({T, B, 3 * H, D}, bf);
     const auto wide = add({n, F}, bf), wide2 = add({n, F}, bf);
+    const auto logits_wide = add({n_wide, V_wide}, bf), sums_wide = add({2, n_wide}, fl);
     const auto logits = add({n, V}, bf), table = add({V, C}, bf), grad_table = add({V, C}, fl);
     const auto w_qkv = add({3 * C, C}, bf), w_up = add({F, C}, bf), w_down = add({C, F}, bf),
                w_proj = add({C, C}, bf);
@@ -87,9 +89,9 @@ int measure(int argc, char** argv) {
         std::vector<float> block(1 << 22);
         for (float& value : block)
             value = static_cast<float>(words() * 0x1.0p-31 - 1);
-        for (const std::size_t item :
-             {hidden, hidden2, hidden3, qkv,    grad_qkv, wide, wide2, logits, table, w_qkv, w_up,
-              w_down, w_proj,  bias_c,  bias_f, bias_q,   mean, rstd,  m0,     m1,    m2,    m3}) {
+        for (const std::size_t item : {hidden, hidden2, hidden3, qkv,    grad_qkv, wide,   wide2,      logits,
+                                       table,  w_qkv,   w_up,    w_down, w_proj,   bias_c, bias_f,     bias_q,
+                                       mean,   rstd,    m0,      m1,     m2,       m3,     logits_wide}) {
             const Tensor whole = at(item);
             for (std::int64_t first = 0; first < whole.elements(); first += 1 << 22) {
                 const std::int64_t count = std::min<std::int64_t>(1 << 22, whole.elements() - first);
@@ -226,6 +228,11 @@ int measure(int argc, char** argv) {
     bench.time("cross-entropy at once", 4 * logit, kBand, [&](Operations& o) {
         o.cross_entropy(at(logits), 50257, targets, {}, 1e-6, at(mean), at(sums), at(loss));
     });
+    bench.time("cross-entropy at once, 151936", 4 * static_cast<double>(n_wide * V_wide), kBand,
+               [&](Operations& o) {
+                   o.cross_entropy(at(logits_wide), V_wide, targets.flat(0, n_wide), {}, 1e-6,
+                                   at(mean).flat(0, n_wide), at(sums_wide), at(loss));
+               });
     const double elements = static_cast<double>(state);
     bench.time("adam of 64 Mi", 30 * elements, kBand, [&](Operations& o) {
         o.adam_update(at(m0), at(m1), at(m2), at(m3), at(w16), at(factor), {});

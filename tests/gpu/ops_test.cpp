@@ -1,4 +1,6 @@
 // Each operation of the CUDA backend against the CPU's, over tiny, ragged and large shapes.
+#include <limits>
+
 #include "gpu/compare.hpp"
 
 namespace trireme::test {
@@ -263,26 +265,51 @@ TEST_F(Gpu, CrossEntropy) {
     }
 }
 
-// Losses and gradients from one pass; a row that fits into shared memory, one that does not, ragged ones.
+// Losses and gradients from one pass: a row in one block, in two, four and eight blocks (on a GPU with 228
+// KiB of shared memory bf16 changes at 38272, 76416 and 152320 columns, fp32 at half of them), one that eight
+// blocks do not hold, ragged ones, more rows than are at work at once (fp32). Among the rows: a maximum that
+// rises along the row, parts without a valid column, -inf, NaN in the padding, a masked one, targets outside.
 TEST_F(Gpu, CrossEntropyAtOnce) {
     struct Sizes {
         std::int64_t n, v, valid;
     };
-    for (const auto s : {Sizes{1, 1, 1}, Sizes{7, 13, 11}, Sizes{40, 1000, 999}, Sizes{6, 50304, 50257},
-                         Sizes{3, 100000, 99991}}) {
+    for (const auto s :
+         {Sizes{1, 1, 1}, Sizes{7, 13, 11}, Sizes{40, 1000, 999}, Sizes{4, 38272, 38272},
+          Sizes{300, 38336, 38273}, Sizes{6, 50304, 50257}, Sizes{4, 50257, 50257}, Sizes{5, 76416, 40000},
+          Sizes{5, 76480, 76417}, Sizes{3, 100000, 99991}, Sizes{3, 131072, 9}, Sizes{5, 152064, 151643},
+          Sizes{2, 152321, 152320}, Sizes{3, 300001, 300000}, Sizes{1, 930000, 929991}}) {
         const Shape logits{s.n, s.v}, each{s.n};
+        const auto prepare = [&](Values& inputs) {
+            for (std::int64_t r = 0; r < s.n; ++r) {
+                const auto row = inputs[0].begin() + r * s.v;
+                std::fill(row + s.valid, row + s.v, std::nan(""));
+                if (r == 1)
+                    std::fill(row, row + s.valid / 3, -std::numeric_limits<double>::infinity());
+                if (r == 2)
+                    for (std::int64_t c = 0; c < s.valid; ++c)
+                        row[c] = static_cast<double>(c * 80 / s.valid) / 8 - 5;
+            }
+            const std::pair<std::size_t, std::int64_t> targets[] = {
+                {0, s.valid - 1}, {2, 0}, {3, s.valid}, {4, -1}};
+            for (const auto& [row, target] : targets)
+                if (static_cast<std::int64_t>(row) < s.n)
+                    inputs[1][row] = static_cast<double>(target);
+            if (s.n > 1)
+                inputs[1][1] = static_cast<double>(s.valid - s.valid / 2), inputs[2][1] = 0;
+        };
         for (const bool masked : {false, true})
-            compare(concat("cross-entropy at once ", s.n, " x ", s.v),
-                    {{Holds::act, Flow::in_out, logits, -5, 5},
-                     tokens(each, static_cast<int>(s.valid)),
-                     statistic(each, 0, 1),
-                     statistic_out(each),
-                     statistic_out({2, s.n}),
-                     {Holds::stat, Flow::in_out, Shape{1}}},
-                    [&](Operations& ops, std::vector<Tensor>& t) {
-                        ops.cross_entropy(t[0], s.valid, t[1], masked ? t[2] : Tensor{}, 0.5, t[3], t[4],
-                                          t[5]);
-                    });
+            compare(
+                concat("cross-entropy at once ", s.n, " x ", s.v),
+                {{Holds::act, Flow::in_out, logits, -5, 5},
+                 tokens(each, static_cast<int>(s.valid)),
+                 statistic(each, 0, 1),
+                 statistic_out(each),
+                 statistic_out({2, s.n}),
+                 {Holds::stat, Flow::in_out, Shape{1}}},
+                [&](Operations& ops, std::vector<Tensor>& t) {
+                    ops.cross_entropy(t[0], s.valid, t[1], masked ? t[2] : Tensor{}, 0.5, t[3], t[4], t[5]);
+                },
+                {}, prepare);
     }
 }
 

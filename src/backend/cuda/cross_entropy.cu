@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "backend/cuda/cross_entropy_cluster.cuh"
 #include "backend/cuda/kernels.cuh"
 #include "backend/cuda/operations.hpp"
 
@@ -91,10 +92,10 @@ __global__ void gradient_kernel(T* logits, std::int64_t width, std::int64_t vali
     });
 }
 
-// All at once: the first `held_columns` (a multiple of N) of the row wait in shared memory between its
-// passes, so the logits cross the memory bus once in each direction; what does not fit there is read again,
-// from the second cache while few rows are at work: one a multiprocessor, by a block of 1024 threads. The
-// gradient is the one of gradient_kernel, bit for bit.
+// All at once, where clusters of blocks do not serve: the first `held_columns` (a multiple of N) of the row
+// wait in shared memory between its passes, so the logits cross the memory bus once in each direction; what
+// does not fit there is read again, from the second cache while few rows are at work: one a multiprocessor,
+// by a block of 1024 threads. The gradient is the one of gradient_kernel, bit for bit.
 template <class T, int N, int kRowThreads>
 __global__ void __launch_bounds__(kRowThreads, 1024 / kRowThreads)
     whole_kernel(T* logits, std::int64_t n, int width, int valid, int held_columns,
@@ -243,6 +244,14 @@ void CudaOperations::do_cross_entropy(Tensor logits, std::int64_t valid_columns,
     const bool whole_row = held_bytes < most;
     for_rows("cross_entropy", logits, [&](auto zero, auto n) {
         using T = decltype(zero);
+        static const std::int64_t memory =
+            parted::memory_for(reinterpret_cast<const void*>(parted::kernel<T, n>));
+        const parted::Cut cut = parted::cut_row(columns(logits), sizeof(T), memory);
+        if (cut.blocks > 0 &&
+            parted::launch<T, n>(cut, writable<T>(logits), rows(logits), columns(logits), valid_columns,
+                                 data<std::int32_t>(targets), data<float>(mask), static_cast<float>(factor),
+                                 writable<float>(maximum), writable<float>(sums), stream_))
+            return;
         auto* const kernel = whole_row ? whole_kernel<T, n, 512> : whole_kernel<T, n, 1024>;
         check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                    static_cast<int>(held_bytes)),
