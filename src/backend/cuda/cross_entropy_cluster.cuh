@@ -231,6 +231,7 @@ __global__ void __launch_bounds__(kMostThreads, kThreadsHeld / kMostThreads)
     T* const row = logits + r * width + first;
     const int own = static_cast<int>(threadIdx.x) * N, step = static_cast<int>(blockDim.x) * N;
     const int chunk = kChunk * step;
+    const bool alone = blocks == 1; // nothing is given to other blocks
     if (threadIdx.x == 0) {
         begin(&all_given);
         if constexpr (N > 1)
@@ -240,13 +241,15 @@ __global__ void __launch_bounds__(kMostThreads, kThreadsHeld / kMostThreads)
         asm volatile("fence.mbarrier_init.release.cluster;\n"
                      "fence.proxy.async.shared::cta;" ::
                          : "memory");
-        expect(&all_given, blocks * warps * static_cast<int>(sizeof(Some)));
+        if (!alone)
+            expect(&all_given, blocks * warps * static_cast<int>(sizeof(Some)));
         if constexpr (N > 1)
             for (int k = 0; k * chunk < columns; ++k)
                 start_copy(held + k * chunk, row + k * chunk, min(chunk, columns - k * chunk), arrived + k);
     }
     __syncthreads();
-    say_begun();
+    if (!alone)
+        say_begun();
     const int target = targets[r];
     const float weight = mask == nullptr ? 1 : mask[r];
     if constexpr (N == 1) {
@@ -281,11 +284,18 @@ __global__ void __launch_bounds__(kMostThreads, kThreadsHeld / kMostThreads)
         }
     }
     some = over_warp_of<T>(some);
-    wait_until_all_have_begun();
-    if (lane < blocks)
-        give(some, of_warps + rank * warps + static_cast<int>(threadIdx.x) / kWarp, &all_given, lane);
-    // A block may leave as soon as all has been given to it: nobody touches its memory any more.
-    wait_for<Writer::cluster>(&all_given);
+    Some* const of_this_warp = of_warps + rank * warps + static_cast<int>(threadIdx.x) / kWarp;
+    if (alone) {
+        if (lane == 0)
+            *of_this_warp = some;
+        __syncthreads();
+    } else {
+        wait_until_all_have_begun();
+        if (lane < blocks)
+            give(some, of_this_warp, &all_given, lane);
+        // A block may leave as soon as all has been given to it: nobody touches its memory any more.
+        wait_for<Writer::cluster>(&all_given);
+    }
     Some of_lane;
 #pragma unroll 1
     for (int i = lane; i < blocks * warps; i += kWarp)
