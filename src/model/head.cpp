@@ -103,8 +103,7 @@ void Head::backward(const HeadActivations<Tensor>& kept, std::int64_t micro_batc
     const comm::Request sum = region_.start_leave(grad_norm_, grad_norm);
     ops.linear_weight_gradient(region_.finish(entered), logits_, grad_word_, write);
     region_.finish(sum);
-    norm_.input_gradient(grad_norm, kept.input, kept.norm_mean, kept.norm_rstd, grad, GradWrite::overwrite);
-    norm_.weight_gradient(grad_norm, kept.input, kept.norm_mean, kept.norm_rstd, write);
+    norm_.gradients(grad_norm, kept.input, kept.norm_mean, kept.norm_rstd, grad, GradWrite::overwrite, write);
 }
 
 } // namespace trireme::model

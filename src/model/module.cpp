@@ -35,4 +35,14 @@ void Norm::weight_gradient(const Tensor& grad_y, const Tensor& x, const Tensor& 
                                                        module_.grad_bias, write);
 }
 
+void Norm::gradients(const Tensor& grad_y, const Tensor& x, const Tensor& mean, const Tensor& rstd,
+                     Tensor grad_x, backend::GradWrite write, backend::GradWrite weight_write) const {
+    const backend::NormWeightGradients of_weights{module_.grad_weight, module_.grad_bias, weight_write};
+    if (rms_)
+        backend_->compute().rms_norm_gradients(grad_y, x, module_.weight, rstd, grad_x, write, of_weights);
+    else
+        backend_->compute().layer_norm_gradients(grad_y, x, module_.weight, mean, rstd, grad_x, write,
+                                                 of_weights);
+}
+
 } // namespace trireme::model

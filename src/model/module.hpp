@@ -49,6 +49,9 @@ class Norm {
                         Tensor grad_x, backend::GradWrite write) const;
     void weight_gradient(const Tensor& grad_y, const Tensor& x, const Tensor& mean, const Tensor& rstd,
                          backend::GradWrite write) const;
+    // Both.
+    void gradients(const Tensor& grad_y, const Tensor& x, const Tensor& mean, const Tensor& rstd,
+                   Tensor grad_x, backend::GradWrite write, backend::GradWrite weight_write) const;
 
   private:
     Module module_;

@@ -250,6 +250,15 @@ Tensor TransformerLayer::behind_dropout(const backend::Dropout& dropout, Weights
     return to.reshaped(Shape{d_.n, d_.C});
 }
 
+void TransformerLayer::norm_gradients(const Norm& norm, const Tensor& grad_y, const Tensor& x,
+                                      const Tensor& mean, const Tensor& rstd, const Tensor& grad,
+                                      WeightsNow weights) const {
+    if (weights)
+        norm.gradients(grad_y, x, mean, rstd, grad, GradWrite::accumulate, *weights);
+    else
+        norm.input_gradient(grad_y, x, mean, rstd, grad, GradWrite::accumulate);
+}
+
 void TransformerLayer::input_gradient(const Tensor& input, const LayerActivations<Tensor>& kept,
                                       WeightsNow weights, const BatchMarks& batch, Tensor grad,
                                       const LayerGradients<Tensor>& gradients) const {
@@ -285,10 +294,7 @@ void TransformerLayer::input_gradient(const Tensor& input, const LayerActivation
     if (weights)
         weigh(up_, region_.finish(entered), gradients.up, *weights);
     region_.finish(mlp_sum);
-    if (weights)
-        mlp_norm_.weight_gradient(mlp_norm, kept.residual, kept.mlp_norm_mean, kept.mlp_norm_rstd, *weights);
-    mlp_norm_.input_gradient(mlp_norm, kept.residual, kept.mlp_norm_mean, kept.mlp_norm_rstd, grad,
-                             GradWrite::accumulate);
+    norm_gradients(mlp_norm_, mlp_norm, kept.residual, kept.mlp_norm_mean, kept.mlp_norm_rstd, grad, weights);
 
     const Tensor projection =
         behind_dropout(dropout(backend::DropoutSite::attention_output, batch.first_sample, Mode::train),
@@ -318,11 +324,8 @@ void TransformerLayer::input_gradient(const Tensor& input, const LayerActivation
     if (weights)
         weigh(query_key_value_, region_.finish(entered), packed_rows(gradients.query_key_value), *weights);
     region_.finish(attention_sum);
-    if (weights)
-        attention_norm_.weight_gradient(attention_norm, input, kept.attention_norm_mean,
-                                        kept.attention_norm_rstd, *weights);
-    attention_norm_.input_gradient(attention_norm, input, kept.attention_norm_mean, kept.attention_norm_rstd,
-                                   grad, GradWrite::accumulate);
+    norm_gradients(attention_norm_, attention_norm, input, kept.attention_norm_mean, kept.attention_norm_rstd,
+                   grad, weights);
 }
 
 void TransformerLayer::weight_gradient(const Tensor& input, const LayerActivations<Tensor>& kept,

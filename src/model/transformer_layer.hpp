@@ -98,6 +98,9 @@ class TransformerLayer {
     // the same and may serve, else `to`, of which the part outside is filled.
     Tensor behind_dropout(const backend::Dropout& dropout, WeightsNow weights, const Tensor& grad,
                           const Tensor& to) const;
+    // Of a norm: of its weights if `weights`, and of its input, added to `grad`, the residual path's.
+    void norm_gradients(const Norm& norm, const Tensor& grad_y, const Tensor& x, const Tensor& mean,
+                        const Tensor& rstd, const Tensor& grad, WeightsNow weights) const;
     // output = residual + dropout(x W^T + bias), summed over tensor ranks.
     void leave_to_residual(const Module& module, const Tensor& x, const Tensor& residual,
                            const backend::Dropout& dropout, Tensor output) const;

@@ -179,6 +179,10 @@ int measure(int argc, char** argv) {
         o.layer_norm_weight_gradient(x, y, at(mean), at(rstd), at(gbias_c), at(gbias_c2),
                                      GradWrite::accumulate);
     });
+    bench.time("layer norm gradients at once +=", 8 * tokens_c, kBand, [&](Operations& o) {
+        o.layer_norm_gradients(x, y, at(bias_c), at(mean), at(rstd), z, GradWrite::accumulate,
+                               {at(gbias_c), at(gbias_c2), GradWrite::accumulate});
+    });
     bench.time("gelu forward", 4 * tokens_f, kBand,
                [&](Operations& o) { o.gelu_forward(at(wide), at(wide2)); });
     bench.time("gelu gradient in place", 6 * tokens_f, kBand,

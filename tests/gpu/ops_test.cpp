@@ -104,6 +104,35 @@ TEST_F(Gpu, LayerNorm) {
     }
 }
 
+// Widths that one, two, four and twelve warps hold, with packs to spare and without; one beyond; rows that
+// leave groups of warps idle, and rows for several rounds of all of them.
+TEST_F(Gpu, NormGradientsAtOnce) {
+    struct Sizes {
+        std::int64_t n, c;
+    };
+    for (const auto [n, c] :
+         {Sizes{1, 8}, Sizes{3, 7}, Sizes{40, 64}, Sizes{4000, 768}, Sizes{130, 1024}, Sizes{300, 1032},
+          Sizes{2500, 1536}, Sizes{1, 1600}, Sizes{1000, 2048}, Sizes{900, 3584}, Sizes{37, 4096},
+          Sizes{500, 5120}, Sizes{20, 12288}, Sizes{5, 12296}})
+        for (const GradWrite write : kWrites) {
+            const std::string what = concat(" norm gradients ", n, " x ", c);
+            const Buffer grad_x = write == GradWrite::accumulate ? in_out({n, c}) : out({n, c});
+            compare(
+                "layer" + what,
+                {in({n, c}), in({n, c}), in({c}), statistic({n}), statistic({n}, 0.5, 2), grad_x,
+                 main_gradient({c}, write), main_gradient({c}, write)},
+                [&](Operations& ops, std::vector<Tensor>& t) {
+                    ops.layer_norm_gradients(t[0], t[1], t[2], t[3], t[4], t[5], write, {t[6], t[7], write});
+                });
+            compare(
+                "rms" + what,
+                {in({n, c}), in({n, c}), in({c}), statistic({n}, 0.5, 2), grad_x, main_gradient({c}, write)},
+                [&](Operations& ops, std::vector<Tensor>& t) {
+                    ops.rms_norm_gradients(t[0], t[1], t[2], t[3], t[4], write, {t[5], {}, write});
+                });
+        }
+}
+
 TEST_F(Gpu, Gelu) {
     for (const std::int64_t n : {1, 7, 256, 100003}) {
         compare("gelu", {in({n}, -8, 8), out({n})},

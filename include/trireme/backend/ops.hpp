@@ -73,6 +73,12 @@ struct FactorRule {
     double clip_norm = 0; // of their norm after that; 0: no clipping
 };
 
+// Main gradients of a norm's weights.
+struct NormWeightGradients {
+    Tensor weight, bias; // [C]; bias of layer norm only
+    GradWrite write = GradWrite::overwrite;
+};
+
 class Operations {
   public:
     virtual ~Operations() = default;
@@ -134,6 +140,10 @@ class Operations {
     void layer_norm_weight_gradient(const Tensor& grad_y, const Tensor& x, const Tensor& mean,
                                     const Tensor& rstd, Tensor grad_weight, Tensor grad_bias,
                                     GradWrite write);
+    // Both, in one pass where the device can; grad_x is neither grad_y nor x.
+    void layer_norm_gradients(const Tensor& grad_y, const Tensor& x, const Tensor& weight, const Tensor& mean,
+                              const Tensor& rstd, Tensor grad_x, GradWrite write,
+                              const NormWeightGradients& of_weights);
 
     // --- RMS norm over the last axis (Zhang and Sennrich 2019)
     // ---------------------------------------------------------- x, y [n, C] act; weight [C]; rstd [n] stat:
@@ -144,6 +154,9 @@ class Operations {
                                  const Tensor& rstd, Tensor grad_x, GradWrite write);
     void rms_norm_weight_gradient(const Tensor& grad_y, const Tensor& x, const Tensor& rstd,
                                   Tensor grad_weight, GradWrite write);
+    // Both, in one pass where the device can; grad_x is neither grad_y nor x.
+    void rms_norm_gradients(const Tensor& grad_y, const Tensor& x, const Tensor& weight, const Tensor& rstd,
+                            Tensor grad_x, GradWrite write, const NormWeightGradients& of_weights);
 
     // --- GELU, tanh form (Hendrycks and Gimpel 2016)
     // --------------------------------------------------------------------
@@ -230,6 +243,12 @@ class Operations {
                                                const Tensor& inner, Tensor grad_inner);
     virtual void do_linear_residual_forward(const Tensor& x, const Tensor& weight, const Tensor& bias,
                                             const Tensor& residual, Tensor y);
+    virtual void do_layer_norm_gradients(const Tensor& grad_y, const Tensor& x, const Tensor& weight,
+                                         const Tensor& mean, const Tensor& rstd, Tensor grad_x,
+                                         GradWrite write, const NormWeightGradients& of_weights);
+    virtual void do_rms_norm_gradients(const Tensor& grad_y, const Tensor& x, const Tensor& weight,
+                                       const Tensor& rstd, Tensor grad_x, GradWrite write,
+                                       const NormWeightGradients& of_weights);
     virtual void do_cross_entropy(Tensor logits, std::int64_t valid_columns, const Tensor& targets,
                                   const Tensor& mask, double factor, Tensor maximum, Tensor sums,
                                   Tensor loss);

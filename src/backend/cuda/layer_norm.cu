@@ -1,6 +1,7 @@
 // Layer norm, y = (x - mean) * rstd * weight + bias, in fp32 whatever the storage; the variance from the
 // differences to the mean (no cancellation).
 #include "backend/cuda/column_sums.cuh"
+#include "backend/cuda/norm_gradient.cuh"
 #include "backend/cuda/norm_rows.cuh"
 #include "backend/cuda/operations.hpp"
 
@@ -155,6 +156,22 @@ void CudaOperations::do_layer_norm_weight_gradient(const Tensor& grad_y, const T
                 WeightTerms<T, n>{data<T>(grad_y), data<T>(x), data<float>(mean), data<float>(rstd), width},
                 ColumnTargets<2>{{writable<float>(grad_weight), writable<float>(grad_bias)}}, write);
         });
+    });
+}
+
+void CudaOperations::do_layer_norm_gradients(const Tensor& grad_y, const Tensor& x, const Tensor& weight,
+                                             const Tensor& mean, const Tensor& rstd, Tensor grad_x,
+                                             GradWrite write, const NormWeightGradients& of_weights) {
+    dispatch("layer_norm_gradients", x.type(), [&](auto zero) {
+        using T = decltype(zero);
+        if (!norm_gradient::serves<T>(grad_y, x, weight, grad_x) ||
+            !norm_gradient::run<norm_gradient::Kind::layer_norm, T>(
+                stream_, scratch_,
+                {data<T>(grad_y), data<T>(x), data<T>(weight), data<float>(mean), data<float>(rstd), rows(x),
+                 static_cast<int>(columns(x)), writable<T>(grad_x)},
+                write, {{writable<float>(of_weights.weight), writable<float>(of_weights.bias)}},
+                of_weights.write))
+            Operations::do_layer_norm_gradients(grad_y, x, weight, mean, rstd, grad_x, write, of_weights);
     });
 }
 

@@ -61,6 +61,9 @@ class CudaOperations final : public Operations {
     void do_layer_norm_weight_gradient(const Tensor& grad_y, const Tensor& x, const Tensor& mean,
                                        const Tensor& rstd, Tensor grad_weight, Tensor grad_bias,
                                        GradWrite write) override;
+    void do_layer_norm_gradients(const Tensor& grad_y, const Tensor& x, const Tensor& weight,
+                                 const Tensor& mean, const Tensor& rstd, Tensor grad_x, GradWrite write,
+                                 const NormWeightGradients& of_weights) override;
     // rms_norm.cu
     void do_rms_norm_forward(const Tensor& x, const Tensor& weight, double epsilon, Tensor y,
                              Tensor rstd) override;
@@ -68,6 +71,9 @@ class CudaOperations final : public Operations {
                                     const Tensor& rstd, Tensor grad_x, GradWrite write) override;
     void do_rms_norm_weight_gradient(const Tensor& grad_y, const Tensor& x, const Tensor& rstd,
                                      Tensor grad_weight, GradWrite write) override;
+    void do_rms_norm_gradients(const Tensor& grad_y, const Tensor& x, const Tensor& weight,
+                               const Tensor& rstd, Tensor grad_x, GradWrite write,
+                               const NormWeightGradients& of_weights) override;
     // swiglu.cu
     void do_swiglu_forward(const Tensor& gate_up, Tensor y) override;
     void do_swiglu_input_gradient(const Tensor& grad_y, const Tensor& gate_up, Tensor grad_gate_up) override;

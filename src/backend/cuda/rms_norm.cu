@@ -1,5 +1,6 @@
 // RMS norm, y = x * rstd * weight with rstd = 1 / sqrt(mean of x^2 + epsilon), in fp32 whatever the storage.
 #include "backend/cuda/column_sums.cuh"
+#include "backend/cuda/norm_gradient.cuh"
 #include "backend/cuda/norm_rows.cuh"
 #include "backend/cuda/operations.hpp"
 
@@ -134,6 +135,21 @@ void CudaOperations::do_rms_norm_weight_gradient(const Tensor& grad_y, const Ten
                               WeightTerms<T, n>{data<T>(grad_y), data<T>(x), data<float>(rstd), width},
                               ColumnTargets<1>{{writable<float>(grad_weight)}}, write);
         });
+    });
+}
+
+void CudaOperations::do_rms_norm_gradients(const Tensor& grad_y, const Tensor& x, const Tensor& weight,
+                                           const Tensor& rstd, Tensor grad_x, GradWrite write,
+                                           const NormWeightGradients& of_weights) {
+    dispatch("rms_norm_gradients", x.type(), [&](auto zero) {
+        using T = decltype(zero);
+        if (!norm_gradient::serves<T>(grad_y, x, weight, grad_x) ||
+            !norm_gradient::run<norm_gradient::Kind::rms_norm, T>(
+                stream_, scratch_,
+                {data<T>(grad_y), data<T>(x), data<T>(weight), nullptr, data<float>(rstd), rows(x),
+                 static_cast<int>(columns(x)), writable<T>(grad_x)},
+                write, {{writable<float>(of_weights.weight)}}, of_weights.write))
+            Operations::do_rms_norm_gradients(grad_y, x, weight, rstd, grad_x, write, of_weights);
     });
 }
 

@@ -18,6 +18,11 @@ constexpr std::int64_t column_sums(std::int64_t width, int sums) {
     constexpr std::int64_t kMostPartials = std::int64_t{1024} * 32 * 8;
     return 4 * sums * std::max(width, kMostPartials);
 }
+// Both gradients of a norm: each block, one a multiprocessor, has its sums.
+inline constexpr int kNormGradientBlocks = 160;
+constexpr std::int64_t norm_gradient(std::int64_t width, int sums) {
+    return 4 * sums * width * kNormGradientBlocks;
+}
 constexpr std::int64_t squares() {
     return 8 * kSquaresBlocks;
 }

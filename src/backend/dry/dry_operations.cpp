@@ -150,6 +150,13 @@ void DryOperations::do_layer_norm_weight_gradient(const Tensor& grad_y, const Te
     sums_columns(x, 2);
     moves({grad_y, x});
 }
+void DryOperations::do_layer_norm_gradients(const Tensor& grad_y, const Tensor& x, const Tensor& weight,
+                                            const Tensor& mean, const Tensor& rstd, Tensor grad_x,
+                                            GradWrite write, const NormWeightGradients& of_weights) {
+    if (on_cpu())
+        return Operations::do_layer_norm_gradients(grad_y, x, weight, mean, rstd, grad_x, write, of_weights);
+    takes_norm_gradients(grad_y, x, grad_x, write, 2);
+}
 void DryOperations::do_rms_norm_forward(const Tensor& x, const Tensor&, double, Tensor y, Tensor) {
     moves({x, y});
 }
@@ -161,6 +168,21 @@ void DryOperations::do_rms_norm_weight_gradient(const Tensor& grad_y, const Tens
                                                 GradWrite) {
     sums_columns(x, 1);
     moves({grad_y, x});
+}
+
+void DryOperations::do_rms_norm_gradients(const Tensor& grad_y, const Tensor& x, const Tensor& weight,
+                                          const Tensor& rstd, Tensor grad_x, GradWrite write,
+                                          const NormWeightGradients& of_weights) {
+    if (on_cpu())
+        return Operations::do_rms_norm_gradients(grad_y, x, weight, rstd, grad_x, write, of_weights);
+    takes_norm_gradients(grad_y, x, grad_x, write, 1);
+}
+// Rows that the device cannot take in one pass are read twice, and their sums need the space of others.
+void DryOperations::takes_norm_gradients(const Tensor& grad_y, const Tensor& x, const Tensor& grad_x,
+                                         GradWrite write, int sums) {
+    sums_columns(x, sums);
+    needs(cuda_scratch::norm_gradient(columns(x), sums));
+    moves({grad_y, x, grad_x, write == GradWrite::accumulate ? grad_x : Tensor{}});
 }
 
 void DryOperations::do_gelu_forward(const Tensor& x, Tensor y) {

@@ -42,12 +42,18 @@ class DryOperations final : public Operations {
     void do_layer_norm_weight_gradient(const Tensor& grad_y, const Tensor& x, const Tensor& mean,
                                        const Tensor& rstd, Tensor grad_weight, Tensor grad_bias,
                                        GradWrite write) override;
+    void do_layer_norm_gradients(const Tensor& grad_y, const Tensor& x, const Tensor& weight,
+                                 const Tensor& mean, const Tensor& rstd, Tensor grad_x, GradWrite write,
+                                 const NormWeightGradients& of_weights) override;
     void do_rms_norm_forward(const Tensor& x, const Tensor& weight, double epsilon, Tensor y,
                              Tensor rstd) override;
     void do_rms_norm_input_gradient(const Tensor& grad_y, const Tensor& x, const Tensor& weight,
                                     const Tensor& rstd, Tensor grad_x, GradWrite write) override;
     void do_rms_norm_weight_gradient(const Tensor& grad_y, const Tensor& x, const Tensor& rstd,
                                      Tensor grad_weight, GradWrite write) override;
+    void do_rms_norm_gradients(const Tensor& grad_y, const Tensor& x, const Tensor& weight,
+                               const Tensor& rstd, Tensor grad_x, GradWrite write,
+                               const NormWeightGradients& of_weights) override;
     void do_swiglu_forward(const Tensor& gate_up, Tensor y) override;
     void do_swiglu_input_gradient(const Tensor& grad_y, const Tensor& gate_up, Tensor grad_gate_up) override;
     void do_rotary(Tensor qkv, std::int64_t heads, const Tensor& table, const Tensor& positions,
@@ -89,6 +95,8 @@ class DryOperations final : public Operations {
     void attends(WorkKind kind, const Tensor& qkv, const Attention& attention,
                  std::initializer_list<Tensor> tensors, double products);
     void sums_columns(const Tensor& x, int sums);
+    void takes_norm_gradients(const Tensor& grad_y, const Tensor& x, const Tensor& grad_x, GradWrite write,
+                              int sums);
     void needs(std::int64_t bytes);
     bool on_cpu() const { return imitated_ == Device::cpu; }
 

@@ -24,6 +24,21 @@ void Operations::do_linear_residual_forward(const Tensor& x, const Tensor& weigh
     do_bias_dropout_residual(y.reshaped(hidden), bias, residual.reshaped(hidden), {}, y.reshaped(hidden));
 }
 
+void Operations::do_layer_norm_gradients(const Tensor& grad_y, const Tensor& x, const Tensor& weight,
+                                         const Tensor& mean, const Tensor& rstd, Tensor grad_x,
+                                         GradWrite write, const NormWeightGradients& of_weights) {
+    do_layer_norm_weight_gradient(grad_y, x, mean, rstd, of_weights.weight, of_weights.bias,
+                                  of_weights.write);
+    do_layer_norm_input_gradient(grad_y, x, weight, mean, rstd, grad_x, write);
+}
+
+void Operations::do_rms_norm_gradients(const Tensor& grad_y, const Tensor& x, const Tensor& weight,
+                                       const Tensor& rstd, Tensor grad_x, GradWrite write,
+                                       const NormWeightGradients& of_weights) {
+    do_rms_norm_weight_gradient(grad_y, x, rstd, of_weights.weight, of_weights.write);
+    do_rms_norm_input_gradient(grad_y, x, weight, rstd, grad_x, write);
+}
+
 void Operations::do_cross_entropy(Tensor logits, std::int64_t valid_columns, const Tensor& targets,
                                   const Tensor& mask, double factor, Tensor maximum, Tensor sums,
                                   Tensor loss) {
