@@ -131,6 +131,7 @@ StageTimes time_stage(const RunSetup& setup, int stage, const Machine& machine, 
         largest = std::max(largest, bucket.elements);
         all += bucket.elements;
     }
+    times.overlap_loss = meter.overlap_loss(*groups.data);
     times.last_bucket = static_cast<double>(largest) / static_cast<double>(std::max<std::int64_t>(1, all));
     return times;
 }
@@ -176,9 +177,13 @@ Prediction predict(const RunSetup& setup, const std::vector<StageTimes>& stages,
             forward += chunk.forward.total();
             backward += chunk.input_gradient.total() + chunk.weight_gradient.total();
         }
-        // What a pass of the last micro-batch hides of a transfer that goes on bucket by bucket beside it.
+        // Of a transfer that goes on bucket by bucket beside a pass of the last micro-batch: what that does
+        // not hide, and what it loses.
         const auto exposed = [&](double seconds, bool overlaps, double beside) {
-            return overlaps ? std::max(stage.last_bucket * seconds, seconds - beside) : seconds;
+            if (!overlaps)
+                return seconds;
+            const double after = std::max(stage.last_bucket * seconds, seconds - beside);
+            return after + stage.overlap_loss * (seconds - after);
         };
         reduced = std::max(reduced, result.timeline.ranks[s].back().end +
                                         exposed(stage.reduction, software.overlaps_reduction, backward));

@@ -74,6 +74,13 @@ double CostMeter::bandwidth(const std::vector<int>& world_ranks, int world_rank)
     return std::min(machine_.nvlink_gb_per_s, machine_.network_gb_per_s * static_cast<double>(here)) * kGiga;
 }
 
+// What moves bytes takes multiprocessors in proportion to their rate.
+double CostMeter::overlap_loss(const comm::Communicator& group) const {
+    const std::vector<int>& members = group.world_ranks();
+    return machine_.overlap_loss * bandwidth(members, members[static_cast<std::size_t>(group.rank())]) /
+           (machine_.nvlink_gb_per_s * kGiga);
+}
+
 double CostMeter::latency(const std::vector<int>& world_ranks) const {
     const bool inside = node(world_ranks.front()) == node(world_ranks.back());
     return (inside ? machine_.nvlink_us : machine_.network_us) * kMicro;

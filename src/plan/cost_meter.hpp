@@ -26,6 +26,8 @@ class CostMeter final : public backend::WorkObserver, public comm::TrafficObserv
     // From a rank to a neighbour in its pipeline group.
     double transfer_seconds(const topology::Grid& grid, const topology::Coordinates& from,
                             double bytes) const;
+    // Share of a transfer's time in the group, beside a pass, that the pass loses to it.
+    double overlap_loss(const comm::Communicator& group) const;
 
   private:
     double bandwidth(const std::vector<int>& world_ranks, int world_rank) const; // bytes per second

@@ -37,6 +37,8 @@ constexpr Key kKeys[] = {
     {"nvlink_us", &Machine::nvlink_us, "latency of a collective inside a node"},
     {"network_gb_per_s", &Machine::network_gb_per_s, "bus bandwidth a GPU between nodes"},
     {"network_us", &Machine::network_us, "latency of a collective between nodes"},
+    {"overlap_loss", &Machine::overlap_loss,
+     "share of the time of a transfer over NVLink beside a pass that the pass loses to it"},
 };
 
 std::vector<std::string> all_keys() {

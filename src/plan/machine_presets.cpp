@@ -23,13 +23,14 @@ nvlink_gb_per_s = 230          # all-reduce over 8 GPUs; specification 300 each 
 nvlink_us = 25
 network_gb_per_s = 20          # specification 25
 network_us = 40
+overlap_loss = 0.7             # as on the H200
 )"},
     {"h100", R"(# DGX H100 80 GB (SXM5, 700 W), 8 GPUs a node, 8 x NDR InfiniBand of 400 Gb/s.
 gpus_per_node = 8
 memory_gib = 79.6
 allowance_gib = 1.5
 peak_tflops = 989.4            # specification, dense
-matmul_tflops = 720            # estimate: 0.9 of the H200's, which cools the same chip no better but feeds it faster
+matmul_tflops = 720            # estimate: 0.89 of what single products make on the H200, as under lasting load
 matmul_fp32_tflops = 55        # specification 67
 attention_forward_tflops = 900 # the H200's: bound by the same tensor cores
 attention_gradient_tflops = 690
@@ -41,13 +42,14 @@ nvlink_gb_per_s = 370          # between the pair's 329 and 8 GPUs' 482 with NVL
 nvlink_us = 25
 network_gb_per_s = 42          # specification 50
 network_us = 40
+overlap_loss = 0.7             # as on the H200
 )"},
     {"h200", R"(# HGX H200 141 GB (700 W), 8 GPUs a node, 8 x NDR InfiniBand of 400 Gb/s.
 gpus_per_node = 8
 memory_gib = 139.8             # as reported by the driver
 allowance_gib = 1.5
 peak_tflops = 989.4            # specification, dense
-matmul_tflops = 800            # measured: 735 to 892 left of products of 8192 tokens at 689 to 809 TFLOP/s
+matmul_tflops = 750            # measured: whole steps of nine runs at the limit of power; single products make up to 809
 matmul_fp32_tflops = 55
 attention_forward_tflops = 900 # measured: 328 (head 64, length 1024), 532 (128, 2048), 620 (128, 8192)
 attention_gradient_tflops = 690 # measured, deterministic: 227, 350 to 394
@@ -59,6 +61,7 @@ nvlink_gb_per_s = 370          # measured: all-reduce of a pair 329 GB/s; 8 GPUs
 nvlink_us = 25                 # measured: 1 MiB over a pair in 44 us
 network_gb_per_s = 42
 network_us = 40
+overlap_loss = 0.73            # measured: of 36.7 ms over a pair 26.7 stay where all overlap (docs/performance.md)
 )"},
 };
 

@@ -1,4 +1,4 @@
-// The cost model against published runs, row by row (`make bench`).
+// The cost model against published runs and ours, row by row (`make bench`).
 #include <cstdio>
 
 #include "support/published_runs.hpp"
@@ -22,5 +22,7 @@ int main() {
          trireme::test::compare_narayanan_2021());
     show("Megatron-LM on H100, 2024 (TFLOP/s a GPU, attention in full; micro-batch and chunks chosen)",
          trireme::test::compare_megatron_h100());
+    show("ours on H200s (TFLOP/s a GPU, causal half of attention; docs/performance.md)",
+         trireme::test::compare_own_h200());
     return 0;
 }

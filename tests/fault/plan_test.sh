@@ -21,7 +21,7 @@ check_equal "by one process" "$(grep -c '^layout' <<<"$output")" 1
 printf '%s\n' '# half an H100' 'gpus_per_node = 8' 'memory_gib = 40' 'allowance_gib = 1' 'peak_tflops = 500' \
     'matmul_tflops = 350' 'matmul_fp32_tflops = 30' 'attention_forward_tflops = 450' 'attention_gradient_tflops = 350' \
     'attention_half_length = 700' 'attention_half_head = 39' 'memory_gb_per_s = 1500' 'kernel_us = 3' \
-    'nvlink_gb_per_s = 200' 'nvlink_us = 25' 'network_gb_per_s = 20' 'network_us = 40' >"$s/half.cfg"
+    'nvlink_gb_per_s = 200' 'nvlink_us = 25' 'network_gb_per_s = 20' 'network_us = 40' 'overlap_loss = 0.7' >"$s/half.cfg"
 run_well "search" 1 plan --config job_templates/configs/gpt-7b.cfg --bf16 --search 16 --machine "$s/half.cfg"
 check_contains "ranks layouts" "$output" "TP   PP   DP  schedule"
 check_contains "and says why others lose" "$output" "% slower"

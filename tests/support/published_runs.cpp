@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "trireme/catalogue/catalogue.hpp"
 #include "trireme/plan/declared_rank.hpp"
 
 namespace trireme::test {
@@ -41,6 +42,23 @@ constexpr Row kH100[] = {
     {"177B", 96, 12288, 96, 8, 6, 2304, 1152, 432.8, 0, 0},
     {"314B", 128, 16384, 96, 8, 8, 3072, 1536, 474.4, 0, 0},
     {"462B", 144, 18432, 112, 8, 16, 6144, 3072, 459.9, 0, 0},
+};
+
+// Ours on H200s (docs/gpu-results.jsonl, commits ce3bf9a and 9df4754): tokens/s in all instead of TFLOP/s.
+struct OwnRow {
+    Row row;
+    std::int64_t sequence;
+    topology::ScheduleKind schedule = topology::ScheduleKind::one_f_one_b;
+};
+constexpr OwnRow kOwn[] = {
+    {{"1.3B", 16, 2048, 24, 1, 1, 1, 8, 66819, 8, 0}, 2048},
+    {{"1.56B", 25, 1600, 48, 1, 1, 1, 16, 51897, 16, 0}, 1024},
+    {{"7B", 32, 4096, 32, 1, 1, 1, 8, 14451, 4, 0}, 2048},
+    {{"1.56B", 25, 1600, 48, 1, 1, 2, 32, 99690, 16, 0}, 1024},
+    {{"7B", 32, 4096, 32, 1, 1, 2, 14, 27714, 7, 0}, 2048},
+    {{"7B", 32, 4096, 32, 2, 1, 2, 12, 25845, 12, 0}, 2048},
+    {{"7B", 32, 4096, 32, 1, 2, 2, 64, 26214, 4, 0}, 2048},
+    {{"7B zb-h1", 32, 4096, 32, 1, 2, 2, 64, 27428, 4, 0}, 2048, topology::ScheduleKind::zb_h1},
 };
 
 PublishedRun run_of(const Row& row, std::int64_t sequence, std::int64_t vocabulary) {
@@ -93,6 +111,26 @@ std::vector<PublishedRun> narayanan_2021() {
     return runs;
 }
 
+std::vector<PublishedRun> own_h200() {
+    std::vector<PublishedRun> runs;
+    for (const OwnRow& own : kOwn) {
+        runs.push_back(run_of(own.row, own.sequence, 50257));
+        plan::RunSetup& setup = runs.back().setup;
+        setup.schedule = own.schedule;
+        setup.model.hidden_dropout = setup.model.attention_dropout = 0;
+        if (setup.grid.tensor > 1)
+            setup.sequence_parallel = model::SequenceParallel::yes;
+        if (setup.grid.data > 1) {
+            setup.optimizer.sharding = optimizer::Sharding::data_ranks;
+            setup.optimizer.overlap = optimizer::Overlap::reduction_and_gather;
+        }
+        runs.back().tflops = own.row.tflops *
+                             catalogue::flops_per_token(setup.model, catalogue::AttentionFlops::causal) /
+                             setup.grid.ranks() / 1e12;
+    }
+    return runs;
+}
+
 plan::Software software_of_2021() {
     plan::Software software;
     software.attention = plan::Software::Attention::stored;
@@ -132,6 +170,17 @@ std::vector<Comparison> compare_narayanan_2021() {
     for (const PublishedRun& run : narayanan_2021()) {
         Comparison compared{run, plan::predict(run.setup, machine, software_of_2021())};
         compared.tflops = compared.prediction.tflops(paper_flops(run.setup), run.setup.grid.ranks());
+        comparisons.push_back(std::move(compared));
+    }
+    return comparisons;
+}
+
+std::vector<Comparison> compare_own_h200() {
+    const plan::Machine machine = plan::find_machine("h200");
+    std::vector<Comparison> comparisons;
+    for (const PublishedRun& run : own_h200()) {
+        Comparison compared{run, plan::predict(run.setup, machine, plan::software_of(run.setup))};
+        compared.tflops = compared.prediction.tflops(compared.prediction.model_flops, run.setup.grid.ranks());
         comparisons.push_back(std::move(compared));
     }
     return comparisons;

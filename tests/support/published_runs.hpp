@@ -1,5 +1,5 @@
-// Training runs that others have published, with what is known of their conditions: what the cost model is
-// held against. Nothing of it goes into the model.
+// Training runs that others have published, with what is known of their conditions, and our own: what the
+// cost model is held against. Nothing of others' goes into the model.
 #pragma once
 
 #include <string>
@@ -29,6 +29,10 @@ double paper_flops(const plan::RunSetup& setup);
 std::vector<PublishedRun> megatron_h100();
 plan::Software software_of_2024();
 
+// Ours, as docs/performance.md has them: one and two H200s, bf16, no dropout, causal half of attention
+// counted. The rates of the preset "h200" come from these runs and from single operations.
+std::vector<PublishedRun> own_h200();
+
 // The run as predicted, and its TFLOP/s a GPU in its publication's convention.
 struct Comparison {
     PublishedRun run; // with what was chosen for it
@@ -38,5 +42,6 @@ struct Comparison {
 };
 std::vector<Comparison> compare_narayanan_2021();
 std::vector<Comparison> compare_megatron_h100();
+std::vector<Comparison> compare_own_h200();
 
 } // namespace trireme::test

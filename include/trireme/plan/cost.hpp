@@ -52,6 +52,7 @@ struct StageTimes {
     double gather = 0;           // of parameters over data ranks
     double optimizer = 0;        // update, norm, zeroing
     double last_bucket = 1;      // share of reduction and gather that nothing can hide
+    double overlap_loss = 0;     // share of reduction and gather beside a pass that this loses
     Seconds micro_batch() const; // forward and backward of all chunks
 };
 

@@ -32,6 +32,9 @@ struct Machine {
     double nvlink_us = 0;
     double network_gb_per_s = 0; // a GPU's share of its node's adapters
     double network_us = 0;
+    // Of the time of a transfer over NVLink beside a pass: the share by which the pass takes longer, since
+    // both want multiprocessors. Slower links take fewer of them.
+    double overlap_loss = 0;
 };
 
 std::vector<std::string_view> machine_presets(); // names

@@ -33,8 +33,8 @@ struct Rows {
     T* grad_x;
 };
 
-// The same bits as far as the compiler knows nothing of them: it widens them again instead of keeping floats, for
-// which there are not enough registers.
+// The same bits as far as the compiler knows nothing of them: it widens them again instead of keeping floats,
+// for which there are not enough registers.
 template <class Packed>
 __device__ inline void forget(Packed& pack) {
     static_assert(sizeof(Packed) == 16);

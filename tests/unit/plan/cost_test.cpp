@@ -84,9 +84,16 @@ TEST(CostModel, DataRanksReduceMainGradients) {
     Software software;
     software.overlaps_reduction = software.overlaps_gather = true;
     EXPECT_TRUE(near(predict(setup, machine, software).seconds, prediction.seconds, 1e-3));
-    // Beside one that is long only the last bucket is left.
+    // Beside one that is long only the last bucket is left, and what the pass loses.
     machine.matmul_tflops = 0.001;
-    EXPECT_TRUE(predict(setup, machine, software).reduction < prediction.reduction);
+    const double after = predict(setup, machine, software).reduction;
+    EXPECT_TRUE(after < prediction.reduction);
+    machine.overlap_loss = 0.25;
+    machine.nvlink_gb_per_s = 20; // twice what the network makes: half the loss
+    EXPECT_TRUE(near(predict(setup, machine, software).reduction, after + 0.125 * (4 * pass - after)));
+    machine.gpus_per_node = 8;
+    machine.nvlink_gb_per_s = 10;
+    EXPECT_TRUE(near(predict(setup, machine, software).reduction, after + 0.25 * (4 * pass - after)));
 }
 
 // Layers that weigh alike and no ends: the bubble of 1F1B is (p - 1) / (m + p - 1).

@@ -12,7 +12,7 @@ std::string file() {
            "matmul_tflops = 250\nmatmul_fp32_tflops = 17\nattention_forward_tflops = 200\n"
            "attention_gradient_tflops = 150\nattention_half_length = 300\nattention_half_head = 39\n"
            "memory_gb_per_s = 1700\nkernel_us = 4\nnvlink_gb_per_s = 230\nnvlink_us = 25\n"
-           "network_gb_per_s = 20\nnetwork_us = 40";
+           "network_gb_per_s = 20\nnetwork_us = 40\noverlap_loss = 0.5";
 }
 
 std::string message(const std::string& text) {
@@ -32,10 +32,11 @@ TEST(Machine, IsReadFromAFile) {
     EXPECT_EQ(machine.peak_tflops, 312);
     EXPECT_EQ(machine.allowance_gib, 2);
     EXPECT_EQ(machine.network_us, 40);
+    EXPECT_EQ(machine.overlap_loss, 0.5);
 }
 
 TEST(Machine, WrongFilesSayWhereAndWhichKeysThereAre) {
-    EXPECT_NE(message(file() + "\nspeed = 3").find("mine.cfg:18: there is no key speed"), std::string::npos);
+    EXPECT_NE(message(file() + "\nspeed = 3").find("mine.cfg:19: there is no key speed"), std::string::npos);
     EXPECT_NE(message(file() + "\nkernel_us = 3").find("kernel_us stands twice"), std::string::npos);
     for (const char* value : {"0", "-1", "fast", "", "1 2", "nan", "inf"})
         EXPECT_NE(message(concat("kernel_us = ", value)).find(concat("kernel_us is '", value, "'")),

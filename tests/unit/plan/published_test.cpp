@@ -1,5 +1,5 @@
 // The cost model against runs that others have published, within 15 %: at least eight of the ten of Narayanan
-// et al. 2021, at least six of the nine on H100s. `make bench` prints every row.
+// et al. 2021, at least six of the nine on H100s; and against ours. `make bench` prints every row.
 #include <cmath>
 #include <gtest/gtest.h>
 
@@ -35,6 +35,14 @@ TEST(PublishedRuns, NineOnH100) {
     ASSERT_EQ(rows.size(), 9U);
     const std::string text = within_bound(rows, count);
     EXPECT_GE(count, 6) << text;
+}
+
+// Rates that no single layout can pull its way: each of ours within 10 %.
+TEST(PublishedRuns, OursOnH200) {
+    for (const Comparison& row : compare_own_h200())
+        EXPECT_LE(std::fabs(row.error()), 0.10)
+            << row.run.name << ", " << row.run.setup.grid.text() << ": measured " << row.run.tflops
+            << ", predicted " << row.tflops;
 }
 
 } // namespace
