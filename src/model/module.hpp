@@ -49,7 +49,7 @@ class Norm {
                         Tensor grad_x, backend::GradWrite write) const;
     void weight_gradient(const Tensor& grad_y, const Tensor& x, const Tensor& mean, const Tensor& rstd,
                          backend::GradWrite write) const;
-    // Both.
+    // Both: grad_x [Ts, B, C] is written or added to (write), the weights' main gradients too (weight_write).
     void gradients(const Tensor& grad_y, const Tensor& x, const Tensor& mean, const Tensor& rstd,
                    Tensor grad_x, backend::GradWrite write, backend::GradWrite weight_write) const;
 

@@ -248,6 +248,8 @@ void Optimizer::find_squared_norm() {
 
 // The host asks for the norm when the update is enqueued: a device has that to do while the host reads the
 // norm and prepares the next step.
+// The update's kernels may load here for the first time, which waits for all that runs: every rank has
+// enqueued all collectives of the step by then, so they end without the host.
 StepResult Optimizer::step(const Rates& rates, double gradient_scale) {
     const comm::PhaseScope phase("optimizer step");
     for (State& state : states_)

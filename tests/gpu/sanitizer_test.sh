@@ -22,18 +22,19 @@ clean() {
         not_ok "$name under $tool" "exit code $status" "$(grep ===== "$scratch/stdout" | head -n 5)" "${errors:0:800}"
     fi
 }
-# gpu_test NAME: sets program to the words that start that test, of a bundle or of this build.
-gpu_test() {
-    program=("${BUILD:-build}/tests/gpu/$1")
+# clean_test PROGRAM TEST TOOL SUMMARY: the same of one test, of a bundle or of this build; it must have run.
+clean_test() {
+    local program=("${BUILD:-build}/tests/gpu/$1")
     [[ -z ${BUNDLE:-} ]] || program=("$BUNDLE/run" "$1")
+    clean "$2" "$3" "$4" "${program[@]}" "--gtest_filter=$2"
+    [[ $output == *"[  PASSED  ] 1 test."* ]] || not_ok "$2 runs" "$(tail -n 3 "$scratch/stdout")"
 }
 clean "the small model" memcheck "ERROR SUMMARY: 0 errors" "$programs/trireme" "${small[@]}" --save "$scratch/memcheck"
+clean_test ops_test Gpu.CrossEntropyAtOnce memcheck "ERROR SUMMARY: 0 errors" # clusters, which no small model needs
 # By families that keep something in shared memory, so that one that races, or takes the tool too long, has a name.
-gpu_test ops_test
-for family in LayerNorm RmsNorm Embedding CrossEntropy CrossEntropyAtOnce OptimizerStep; do
-    clean "$family" racecheck "RACECHECK SUMMARY: 0 hazards" "${program[@]}" "--gtest_filter=Gpu.$family"
+for family in LayerNorm RmsNorm NormGradientsAtOnce Embedding CrossEntropy CrossEntropyAtOnce OptimizerStep; do
+    clean_test ops_test "Gpu.$family" racecheck "RACECHECK SUMMARY: 0 hazards"
 done
-gpu_test attention_test
-for family in Dropout DropoutOnTheMatrixUnit DocumentsOnTheMatrixUnit; do
-    clean "attention, $family" racecheck "RACECHECK SUMMARY: 0 hazards" "${program[@]}" "--gtest_filter=GpuAttention.$family"
+for family in Dropout DropoutOnTheMatrixUnit DocumentsOnTheMatrixUnit DocumentsDoNotSeeEachOther; do
+    clean_test attention_test "GpuAttention.$family" racecheck "RACECHECK SUMMARY: 0 hazards"
 done

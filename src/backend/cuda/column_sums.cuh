@@ -1,6 +1,6 @@
 // Sums over rows for every column, in a fixed order: blocks sum chunks of rows, cut by the shape alone, into
-// partial sums, and a second kernel adds the chunks in order. Bias gradients and the weight gradients of
-// norms are such sums.
+// partial sums, and a second kernel adds the chunks in order. Bias gradients and, where they are delayed, the
+// weight gradients of norms are such sums.
 #pragma once
 
 #include <algorithm>

@@ -175,14 +175,15 @@ void CudaBackend::copy_to_device(const Tensor& from, Tensor to) {
 
 HostCopy CudaBackend::start_copy_to_host(const Tensor& from) {
     HostCopySlot& slot = host_copies_[next_host_copy_];
-    TRIREME_ASSERT(from.bytes() <= HostCopy::kMostBytes && !slot.taken, "a host copy of ", from.bytes(),
-                   " bytes while ", slot.taken ? "all slots are taken" : "one is free");
+    TRIREME_ASSERT(from.bytes() > 0 && from.bytes() <= HostCopy::kMostBytes, "a host copy of ", from.bytes(),
+                   " bytes");
+    TRIREME_ASSERT(slot.taken_bytes == 0, "more host copies are under way than there are slots");
     const cudaStream_t compute = stream(StreamRole::compute);
     check(cudaMemcpyAsync(slot.bytes, from.data(), static_cast<std::size_t>(from.bytes()),
                           cudaMemcpyDeviceToHost, compute),
           "copy to the host");
     check(cudaEventRecord(slot.done, compute), "event of a copy");
-    slot.taken = true;
+    slot.taken_bytes = from.bytes();
     const HostCopy copy{static_cast<std::int64_t>(next_host_copy_), {}};
     next_host_copy_ = (next_host_copy_ + 1) % host_copies_.size();
     return copy;
@@ -190,9 +191,11 @@ HostCopy CudaBackend::start_copy_to_host(const Tensor& from) {
 
 void CudaBackend::finish_copy_to_host(const HostCopy& copy, Tensor to) {
     HostCopySlot& slot = host_copies_[static_cast<std::size_t>(copy.number)];
+    TRIREME_ASSERT(slot.taken_bytes == to.bytes(), "a host copy of ", slot.taken_bytes, " bytes into ",
+                   to.bytes());
+    slot.taken_bytes = 0;
     check(cudaEventSynchronize(slot.done), "copy to the host");
     std::memcpy(to.data(), slot.bytes, static_cast<std::size_t>(to.bytes()));
-    slot.taken = false;
 }
 
 // Products run on the compute stream only.

@@ -69,7 +69,7 @@ class CudaBackend final : public Backend {
     struct HostCopySlot {
         std::byte* bytes = nullptr; // [HostCopy::kMostBytes], pinned
         cudaEvent_t done = nullptr;
-        bool taken = false;
+        std::int64_t taken_bytes = 0; // 0: free
     };
     std::array<HostCopySlot, 4> host_copies_;
     std::size_t next_host_copy_ = 0;

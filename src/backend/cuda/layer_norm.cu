@@ -164,14 +164,15 @@ void CudaOperations::do_layer_norm_gradients(const Tensor& grad_y, const Tensor&
                                              GradWrite write, const NormWeightGradients& of_weights) {
     dispatch("layer_norm_gradients", x.type(), [&](auto zero) {
         using T = decltype(zero);
-        if (!norm_gradient::serves<T>(grad_y, x, weight, grad_x) ||
-            !norm_gradient::run<norm_gradient::Kind::layer_norm, T>(
-                stream_, scratch_,
-                {data<T>(grad_y), data<T>(x), data<T>(weight), data<float>(mean), data<float>(rstd), rows(x),
-                 static_cast<int>(columns(x)), writable<T>(grad_x)},
-                write, {{writable<float>(of_weights.weight), writable<float>(of_weights.bias)}},
-                of_weights.write))
-            Operations::do_layer_norm_gradients(grad_y, x, weight, mean, rstd, grad_x, write, of_weights);
+        if (!norm_gradient::serves<T>(grad_y, x, weight, grad_x))
+            return Operations::do_layer_norm_gradients(grad_y, x, weight, mean, rstd, grad_x, write,
+                                                       of_weights);
+        norm_gradient::run<norm_gradient::Kind::layer_norm, T>(
+            stream_, scratch_,
+            {data<T>(grad_y), data<T>(x), data<T>(weight), data<float>(mean), data<float>(rstd), rows(x),
+             static_cast<int>(columns(x)), writable<T>(grad_x)},
+            write, {{writable<float>(of_weights.weight), writable<float>(of_weights.bias)}},
+            of_weights.write);
     });
 }
 

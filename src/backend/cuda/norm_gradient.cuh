@@ -1,9 +1,10 @@
 // Both gradients of a norm in one pass over memory. A row belongs to a group of warps, each thread to the
 // same few packs of columns in all rows of its group: it keeps their sums over rows, the weight gradients, in
-// registers. Its rows wait in registers, too, so grad_y and x are read once. A multiprocessor takes one block
-// of twelve warps, whose groups walk on without waiting for each other. The sums of the groups are added in
-// order into one a block, and those of the blocks by column_totals_kernel: the same bits in each run on one
-// kind of GPU.
+// registers. Its rows wait in registers, too, so grad_y and x are read once. A multiprocessor holds one block
+// of twelve warps, whose groups walk on without waiting for each other; where rows are many there are a few
+// blocks for each multiprocessor, since some may be taken by communication. The sums of groups are added in
+// order into one a block, and those of blocks by column_totals_kernel: the same bits in each run on one kind
+// of GPU, and others on a GPU of another size.
 #pragma once
 
 #include <algorithm>
@@ -15,8 +16,8 @@
 
 namespace trireme::backend::norm_gradient {
 
-constexpr int kWarps = 12; // of a block
-constexpr int kPacks = 4;  // of a row that a thread holds at most
+constexpr int kWarps = cuda_scratch::kNormGradientWarps; // of a block
+constexpr int kPacks = cuda_scratch::kNormGradientPacks; // of a row that a thread holds at most
 constexpr int kThreads = kWarps * kWarp;
 
 enum class Kind : std::uint8_t { layer_norm, rms_norm };
@@ -42,9 +43,12 @@ __device__ inline void forget(Packed& pack) {
     asm volatile("" : "+r"(words[0]), "+r"(words[1]), "+r"(words[2]), "+r"(words[3]));
 }
 
+// Where the warps of a group meet: rows use the two by turns.
+enum class Place : std::uint8_t { first, second };
+
 // The sums of a and of b over the kOfRow warps of a group, for all its threads.
 template <int kOfRow>
-__device__ inline float2 over_row_group(float a, float b, int group, bool odd_row) {
+__device__ inline float2 over_row_group(float a, float b, int group, Place place) {
     a = over_warp(a, Sum{});
     b = over_warp(b, Sum{});
     if constexpr (kOfRow > 1) {
@@ -53,12 +57,12 @@ __device__ inline float2 over_row_group(float a, float b, int group, bool odd_ro
         __shared__ float2 of_warp[2][kWarps];
         const int warp = static_cast<int>(threadIdx.x) / kWarp;
         if (threadIdx.x % kWarp == 0)
-            of_warp[odd_row ? 1 : 0][warp] = {a, b};
+            of_warp[static_cast<int>(place)][warp] = {a, b};
         asm volatile("bar.sync %0, %1;" ::"r"(group + 1), "r"(kOfRow * kWarp) : "memory");
         a = b = 0;
 #pragma unroll
         for (int w = 0; w < kOfRow; ++w) {
-            const float2 one = of_warp[odd_row ? 1 : 0][group * kOfRow + w];
+            const float2 one = of_warp[static_cast<int>(place)][group * kOfRow + w];
             a += one.x;
             b += one.y;
         }
@@ -81,7 +85,7 @@ __global__ void __launch_bounds__(kThreads, 1) kernel(Rows<T> of, float* partial
         for (int j = 0; j < N; ++j)
             to[j] = widen(pack.values[j]);
     };
-    // visit(k) for the packs of this thread: pack lane + k * kGroup of a row.
+    // visit(k) for the packs of this thread
     const auto each_pack = [&](const auto& visit) {
 #pragma unroll
         for (int k = 0; k < kPacks; ++k)
@@ -92,12 +96,13 @@ __global__ void __launch_bounds__(kThreads, 1) kernel(Rows<T> of, float* partial
         return reinterpret_cast<const Packed*>(row)[lane + k * kGroup];
     };
 
-    Packed weight[kPacks];
+    Packed weight[kPacks]; // pack k of a thread, here and below, is pack lane + k * kGroup of a row
     each_pack([&](int k) { weight[k] = pack_of(of.weight, k); });
     float sums[kSums][kPacks][N] = {};
-    bool odd_row = false;
+    auto place = Place::first;
     for (std::int64_t row = static_cast<std::int64_t>(blockIdx.x) * kGroups + group; row < of.rows;
-         row += static_cast<std::int64_t>(gridDim.x) * kGroups, odd_row = !odd_row) {
+         row += static_cast<std::int64_t>(gridDim.x) * kGroups,
+                      place = place == Place::first ? Place::second : Place::first) {
         const std::int64_t at = row * of.width;
         Packed grad[kPacks], value[kPacks], before[kPacks];
         each_pack([&](int k) {
@@ -124,7 +129,7 @@ __global__ void __launch_bounds__(kThreads, 1) kernel(Rows<T> of, float* partial
                     sums[1][k][j] += g[j];
             }
         });
-        const float2 both = over_row_group<kOfRow>(sum_g, sum_product, group, odd_row);
+        const float2 both = over_row_group<kOfRow>(sum_g, sum_product, group, place);
         const float mean_g = both.x / static_cast<float>(of.width),
                     mean_product = both.y / static_cast<float>(of.width);
         each_pack([&](int k) {
@@ -150,34 +155,32 @@ __global__ void __launch_bounds__(kThreads, 1) kernel(Rows<T> of, float* partial
         });
     }
 
-    // Group after group gives its sums to the first.
-    extern __shared__ float given[];               // [sums, width]
-    const auto each_sum = [&](const auto& visit) { // visit(sum of this thread, its place in [sums, width])
+    const int all = kSums * of.width; // sums of a block
+    float* const of_block = partial + static_cast<std::int64_t>(blockIdx.x) * all;
+    extern __shared__ float of_groups[]; // [groups, sums, width] if there are several
+    float* const own = kGroups == 1 ? of_block : of_groups + group * all;
 #pragma unroll
-        for (int i = 0; i < kSums; ++i)
-            each_pack([&](int k) {
+    for (int i = 0; i < kSums; ++i)
+        each_pack([&](int k) {
 #pragma unroll
-                for (int j = 0; j < N; ++j)
-                    visit(sums[i][k][j], i * of.width + (lane + k * kGroup) * N + j);
-            });
-    };
-    for (int giver = 1; giver < kGroups; ++giver) {
-        __syncthreads();
-        if (group == giver)
-            each_sum([&](float sum, int place) { given[place] = sum; });
-        __syncthreads();
-        if (group == 0)
-            each_sum([&](float& sum, int place) { sum += given[place]; });
-    }
-    if (group == 0)
-        each_sum([&](float sum, int place) {
-            partial[static_cast<std::int64_t>(blockIdx.x) * kSums * of.width + place] = sum;
+            for (int j = 0; j < N; ++j)
+                own[i * of.width + (lane + k * kGroup) * N + j] = sums[i][k][j];
         });
+    if constexpr (kGroups > 1) {
+        __syncthreads();
+        for (int place = static_cast<int>(threadIdx.x); place < all; place += kThreads) {
+            float sum = 0;
+#pragma unroll
+            for (int g = 0; g < kGroups; ++g)
+                sum += of_groups[g * all + place];
+            of_block[place] = sum;
+        }
+    }
 }
 
-// compute(warps of a row) for the fewest that hold a row; false if none do.
+// compute(warps of a row): the fewest that hold one.
 template <int N, class Compute>
-bool dispatch_row(std::int64_t width, const Compute& compute) {
+void dispatch_row(std::int64_t width, const Compute& compute) {
     using std::integral_constant;
     const auto holds = [&](int warps) { return width <= std::int64_t{warps} * kWarp * kPacks * N; };
     if (holds(1))
@@ -186,11 +189,8 @@ bool dispatch_row(std::int64_t width, const Compute& compute) {
         compute(integral_constant<int, 2>{});
     else if (holds(4))
         compute(integral_constant<int, 4>{});
-    else if (holds(12))
-        compute(integral_constant<int, 12>{});
     else
-        return false;
-    return true;
+        compute(integral_constant<int, 12>{});
 }
 
 inline int multiprocessors() {
@@ -203,28 +203,29 @@ inline int multiprocessors() {
     return count;
 }
 
-// Whether rows are made of whole packs.
 template <class T>
 bool serves(const Tensor& grad_y, const Tensor& x, const Tensor& weight, const Tensor& grad_x) {
-    return rows(x) > 0 && fits_packs<T>(columns(x), grad_y, x, weight, grad_x);
+    return rows(x) > 0 && cuda_scratch::norm_gradients_at_once(columns(x), sizeof(T)) &&
+           fits_packs<T>(columns(x), grad_y, x, weight, grad_x);
 }
 
-// False, and nothing is done, where rows are too long.
+// Where that serves.
 template <Kind kKind, class T>
-bool run(cudaStream_t stream, DeviceScratch& scratch, const Rows<T>& of, GradWrite input_write,
+void run(cudaStream_t stream, DeviceScratch& scratch, const Rows<T>& of, GradWrite input_write,
          const ColumnTargets<sums_of(kKind)>& targets, GradWrite weight_write) {
     constexpr int N = 16 / static_cast<int>(sizeof(T)), kSums = sums_of(kKind);
-    return dispatch_row<N>(of.width, [&](auto warps) {
+    dispatch_row<N>(of.width, [&](auto warps) {
         constexpr int kOfRow = decltype(warps)::value, kGroups = kWarps / kOfRow;
         const auto blocks = static_cast<int>(
-            std::min<std::int64_t>(std::min(multiprocessors(), cuda_scratch::kNormGradientBlocks),
+            std::min<std::int64_t>(cuda_scratch::norm_gradient_blocks(of.rows, kSums, multiprocessors()),
                                    (of.rows + kGroups - 1) / kGroups));
         float* const partial = scratch.of<float>(static_cast<std::int64_t>(blocks) * kSums * of.width);
         auto* const chosen = input_write == GradWrite::accumulate
                                  ? kernel<T, N, kOfRow, kKind, GradWrite::accumulate>
                                  : kernel<T, N, kOfRow, kKind, GradWrite::overwrite>;
-        const std::size_t shared =
-            kGroups == 1 ? 0 : sizeof(float) * kSums * static_cast<std::size_t>(of.width);
+        const int shared = kGroups == 1 ? 0 : kGroups * kSums * of.width * static_cast<int>(sizeof(float));
+        check(cudaFuncSetAttribute(chosen, cudaFuncAttributeMaxDynamicSharedMemorySize, shared),
+              "shared memory of the gradients of a norm");
         chosen<<<static_cast<unsigned>(blocks), kThreads, shared, stream>>>(of, partial);
         check_launch("gradients of a norm");
         column_totals_kernel<kSums>

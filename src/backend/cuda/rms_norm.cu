@@ -143,13 +143,13 @@ void CudaOperations::do_rms_norm_gradients(const Tensor& grad_y, const Tensor& x
                                            const NormWeightGradients& of_weights) {
     dispatch("rms_norm_gradients", x.type(), [&](auto zero) {
         using T = decltype(zero);
-        if (!norm_gradient::serves<T>(grad_y, x, weight, grad_x) ||
-            !norm_gradient::run<norm_gradient::Kind::rms_norm, T>(
-                stream_, scratch_,
-                {data<T>(grad_y), data<T>(x), data<T>(weight), nullptr, data<float>(rstd), rows(x),
-                 static_cast<int>(columns(x)), writable<T>(grad_x)},
-                write, {{writable<float>(of_weights.weight)}}, of_weights.write))
-            Operations::do_rms_norm_gradients(grad_y, x, weight, rstd, grad_x, write, of_weights);
+        if (!norm_gradient::serves<T>(grad_y, x, weight, grad_x))
+            return Operations::do_rms_norm_gradients(grad_y, x, weight, rstd, grad_x, write, of_weights);
+        norm_gradient::run<norm_gradient::Kind::rms_norm, T>(
+            stream_, scratch_,
+            {data<T>(grad_y), data<T>(x), data<T>(weight), nullptr, data<float>(rstd), rows(x),
+             static_cast<int>(columns(x)), writable<T>(grad_x)},
+            write, {{writable<float>(of_weights.weight)}}, of_weights.write);
     });
 }
 

@@ -18,10 +18,24 @@ constexpr std::int64_t column_sums(std::int64_t width, int sums) {
     constexpr std::int64_t kMostPartials = std::int64_t{1024} * 32 * 8;
     return 4 * sums * std::max(width, kMostPartials);
 }
-// Both gradients of a norm: each block, one a multiprocessor, has its sums.
-inline constexpr int kNormGradientBlocks = 160;
-constexpr std::int64_t norm_gradient(std::int64_t width, int sums) {
-    return 4 * sums * width * kNormGradientBlocks;
+// Both gradients of a norm at once: twelve warps hold a row of whole packs of 16 bytes, four a thread.
+inline constexpr int kNormGradientWarps = 12, kNormGradientPacks = 4;
+constexpr bool norm_gradients_at_once(std::int64_t width, std::int64_t element_bytes) {
+    const std::int64_t pack = 16 / element_bytes;
+    return width % pack == 0 && width <= std::int64_t{kNormGradientWarps} * 32 * kNormGradientPacks * pack;
+}
+// Blocks, each with sums of its own: up to four for a multiprocessor, while what they write is small beside
+// what they read.
+inline constexpr std::int64_t kMostMultiprocessors = 160, kMostNormWaves = 4, kRowsForSums = 16;
+constexpr std::int64_t norm_gradient_blocks(std::int64_t rows, int sums, std::int64_t multiprocessors) {
+    const std::int64_t at_once = std::min(multiprocessors, kMostMultiprocessors);
+    return at_once * std::clamp<std::int64_t>(rows / (kRowsForSums * sums * at_once), 1, kMostNormWaves);
+}
+// On any number of multiprocessors.
+constexpr std::int64_t norm_gradient(std::int64_t rows, std::int64_t width, int sums) {
+    return 4 * sums * width *
+           std::clamp<std::int64_t>(rows / (kRowsForSums * sums), kMostMultiprocessors,
+                                    kMostNormWaves * kMostMultiprocessors);
 }
 constexpr std::int64_t squares() {
     return 8 * kSquaresBlocks;

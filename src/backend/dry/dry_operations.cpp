@@ -177,11 +177,14 @@ void DryOperations::do_rms_norm_gradients(const Tensor& grad_y, const Tensor& x,
         return Operations::do_rms_norm_gradients(grad_y, x, weight, rstd, grad_x, write, of_weights);
     takes_norm_gradients(grad_y, x, grad_x, write, 1);
 }
-// Rows that the device cannot take in one pass are read twice, and their sums need the space of others.
 void DryOperations::takes_norm_gradients(const Tensor& grad_y, const Tensor& x, const Tensor& grad_x,
                                          GradWrite write, int sums) {
-    sums_columns(x, sums);
-    needs(cuda_scratch::norm_gradient(columns(x), sums));
+    if (cuda_scratch::norm_gradients_at_once(columns(x), size_bytes(x.type()))) {
+        needs(cuda_scratch::norm_gradient(rows(x), columns(x), sums));
+    } else {
+        sums_columns(x, sums);
+        moves({grad_y, x}); // once more
+    }
     moves({grad_y, x, grad_x, write == GradWrite::accumulate ? grad_x : Tensor{}});
 }
 
