@@ -6,6 +6,7 @@ TEST_SUITES := oracle layout fault $(if $(filter 1,$(FOUND_CUDA)),gpu)
 SUITE_SOURCES := $(sort $(wildcard $(TEST_SUITES:%=tests/%/*_test.cpp)))
 BENCH_SOURCES := $(sort $(wildcard tests/bench/*.cpp))
 GPU_BENCH_SOURCES := $(if $(filter 1,$(FOUND_CUDA)),$(sort $(wildcard tests/gpu/*_bench.cpp)))
+BENCH_PROGRAMS := $(patsubst %.cpp,$(BUILD)/%,$(BENCH_SOURCES) $(GPU_BENCH_SOURCES))
 MPI_TEST_SOURCES := $(if $(SUITE_SOURCES)$(BENCH_SOURCES),$(shell awk 'FNR == 1 && /^\/\/ ranks:/ {print FILENAME}' \
 	$(SUITE_SOURCES) $(BENCH_SOURCES)))
 UNIT_SOURCES := $(shell find tests/unit -name '*.cpp' 2>/dev/null | sort)
@@ -37,10 +38,13 @@ test: deps ## everything that takes minutes: unit, oracle, layout, fault, script
 
 test-all: deps cluster-deps ## all tests at full length
 	@$(call as_root_with_apt,PYTHON='$(PYTHON)' scripts/install_packages.sh --reader-packages)
-	@$(MAKE) programs test-programs $(if $(CLANGXX),fuzz-programs)
+	@$(MAKE) programs test-programs bench-programs $(if $(CLANGXX),fuzz-programs)
 	@TRIREME_TEST_LEVEL=full $(RUN_TESTS) unit oracle layout fault scripts check-layers slurm gpu fuzz
 
 test-programs: $(TEST_PROGRAMS) ## build the test programs
+	@:
+
+bench-programs: $(BENCH_PROGRAMS)
 	@:
 
 unit: $(if $(UNIT_SOURCES),$(BUILD)/tests/unit) ## the unit tests alone (GTEST_FILTER=... chooses)
@@ -74,7 +78,7 @@ test-faults: programs ## checkpoints: 206 kills, full disks, flipped bits, spoil
 test-gpu: $(if $(BUNDLE),,programs $(call suite_programs,gpu)) ## the comparisons of the GPU with the CPU (a CUDA build on a machine with a GPU)
 	@TRIREME_REQUIRE=gpu BUNDLE='$(BUNDLE)' $(RUN_TESTS) gpu
 
-bundle: programs $(call suite_programs,gpu) $(patsubst %.cpp,$(BUILD)/%,$(GPU_BENCH_SOURCES)) ## pack programs, GPU tests and the libraries that another machine may lack into build/bundle
+bundle: programs $(call suite_programs,gpu) $(filter $(BUILD)/tests/gpu/%,$(BENCH_PROGRAMS)) ## pack programs, GPU tests and the libraries that another machine may lack into build/bundle
 	@BUILD='$(BUILD)' scripts/make_bundle.sh
 
 bench: programs $(patsubst %.cpp,$(BUILD)/%,$(BENCH_SOURCES)) ## time this build (tests/bench)
@@ -96,5 +100,5 @@ check-transformers: programs $(BUILD)/tests/oracle/transformers_test ## compare 
 objects: $(call objects,$(LIB_SOURCES) $(APP_SOURCES) $(DATA_TOOL_SOURCES) $(TEST_SOURCES))
 	@:
 
-.PHONY: test-faults test test-all test-programs unit oracle layout fault cluster-deps test-slurm test-gpu bundle bench bench-gpu bench-report \
-	check-tokenizer check-transformers objects
+.PHONY: test-faults test test-all test-programs bench-programs unit oracle layout fault cluster-deps test-slurm test-gpu \
+	bundle bench bench-gpu bench-report check-tokenizer check-transformers objects
