@@ -7,7 +7,7 @@ namespace {
 
 void show(const char* title, const std::vector<trireme::test::Comparison>& rows) {
     std::printf("%s\n  %-8s %-24s %6s %6s %10s %10s %7s %8s\n", title, "model", "layout", "micro", "chunks",
-                "published", "predicted", "error", "bubble");
+                "measured", "predicted", "error", "bubble");
     for (const trireme::test::Comparison& row : rows)
         std::printf("  %-8s %-24s %6lld %6d %10.1f %10.1f %+6.1f%% %7.1f%%\n", row.run.name.c_str(),
                     row.run.setup.grid.text().c_str(), static_cast<long long>(row.run.setup.micro_batch),

@@ -41,7 +41,6 @@ class Bench {
         open_the_others_gradients();
     }
     ~Bench() {
-        cudaIpcCloseMemHandle(theirs_);
         for (const Tensor& tensor : {x_, weight_, y_, gradients_, weights_, received_})
             gpu_->release(tensor.data(), tensor.bytes());
     }
@@ -69,6 +68,9 @@ class Bench {
             read_theirs();
             gpu_->operations(StreamRole::copy).add(received_, mine);
         });
+        // Nobody frees what the other still has open.
+        backend::check(cudaIpcCloseMemHandle(theirs_), "end of access to the other GPU's memory");
+        runtime_.world().all_gather("closed");
     }
 
   private:

