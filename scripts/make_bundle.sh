@@ -23,19 +23,24 @@ done
 cat >"$bundle/run" <<'END'
 #!/bin/sh
 # Starts bin/PROGRAM of this bundle: run PROGRAM [ARGUMENTS]. Of the libraries packed here only those are used that this
-# node lacks.
+# node lacks: links to them, for each node its own, or all where nothing can be written here.
 here=$(dirname "$(readlink -f "$0")")
 program=$1
 shift
-if [ ! -d "$here/used" ]; then
-    mkdir "$here/used.$$"
+used=$here/used/$(uname -n)
+if [ ! -d "$used" ]; then
+    mkdir -p "$used.$$" 2>/dev/null || used=
+fi
+if [ -z "$used" ]; then
+    used=$here/lib
+elif [ ! -d "$used" ]; then
     known=$(ldconfig -p 2>/dev/null || /sbin/ldconfig -p)
     for library in "$here"/lib/*; do
-        case $known in *"$(basename "$library") "*) ;; *) ln -s "$library" "$here/used.$$/" ;; esac
+        case $known in *"$(basename "$library") "*) ;; *) ln -s "$library" "$used.$$/" ;; esac
     done
-    mv "$here/used.$$" "$here/used" 2>/dev/null || rm -rf "$here/used.$$"
+    mv "$used.$$" "$used" 2>/dev/null || rm -rf "$used.$$"
 fi
-LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$here/used exec "$here/bin/$program" "$@"
+LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$used exec "$here/bin/$program" "$@"
 END
 chmod +x "$bundle/run"
 # For scripts that look for programs in a folder.

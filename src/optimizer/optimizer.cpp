@@ -89,6 +89,13 @@ void Optimizer::bind(const memory::Arena& arena, backend::Backend& backend,
     outcome_ = arena.tensor(outcome_item_);
     squared_norm_ = outcome_.flat(0, 1);
     factor_ = outcome_.flat(1, 1);
+    std::vector<Tensor> exchanged; // over data ranks, step after step
+    for (std::size_t i = 0; i < states_.size(); ++i) {
+        exchanged.push_back(parameters_.bucket_gradients(i));
+        if (sharded())
+            exchanged.push_back(parameters_.bucket_weights(i));
+    }
+    groups_->data->register_buffers(exchanged);
 }
 
 Tensor Optimizer::gradients(std::size_t bucket, const topology::Interval& run) const {

@@ -170,6 +170,8 @@ Engine::~Engine() {
     if (impl_->backend.device() != backend::Device::cpu) {
         if (unwinds)
             impl_->groups.abandon();
+        else
+            impl_->groups.data->release_buffers();
         return;
     }
     if (unwinds || (impl_->optimizer && impl_->optimizer->in_flight()))

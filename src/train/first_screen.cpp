@@ -91,6 +91,8 @@ std::string layout_lines(const Engine& engine, comm::Runtime& runtime, const bac
             line += concat(line.back() == ':' ? " " : ", ", "stage ", stage, " = ", rank_ranges(ranks));
         text += row("", line);
     }
+    if (const std::string transport = engine.groups().data->transport(); !transport.empty())
+        text += row("", concat("between data ranks: ", transport));
     return text + row("", concat("each rank: ", backend.description())) +
            spanning_line(engine.setup(), runtime.hosts(), backend);
 }

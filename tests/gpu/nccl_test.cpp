@@ -118,6 +118,85 @@ TEST_F(Nccl, CollectivesGiveKnownSums) {
     }
 }
 
+// Small integers, so that every sum is exact; other ones on each rank.
+std::vector<float> pattern(std::int64_t count, int rank) {
+    std::vector<float> values(static_cast<std::size_t>(count));
+    for (std::size_t i = 0; i < values.size(); ++i)
+        values[i] = static_cast<float>((i * 7 + static_cast<std::size_t>(rank) * 13) % 1009);
+    return values;
+}
+
+std::vector<float> summed_pattern(std::int64_t count) {
+    std::vector<float> sum = pattern(count, 0);
+    const std::vector<float> other = pattern(count, 1);
+    for (std::size_t i = 0; i < sum.size(); ++i)
+        sum[i] += other[i];
+    return sum;
+}
+
+// Of more elements than are copied at once, and of sizes and places that no packs fit; a hundred in flight.
+TEST_F(Nccl, RegisteredBuffersTravelAsCopies) {
+    const comm::ProcessGroups groups(runtime(), Grid{.data = 2}, *gpu());
+    comm::Communicator& data = *groups.data;
+    const int rank = data.rank();
+    constexpr std::int64_t kRoom = comm::ProcessGroups::kCopyBytes / 4;
+    for (const std::int64_t count : {std::int64_t{1}, std::int64_t{1003}, 2 * kRoom + 4}) {
+        const Device<float> memory(pattern(2 * count + 1, rank));
+        const Device<std::uint8_t> bytes(std::vector<std::uint8_t>(static_cast<std::size_t>(2 * count)));
+        const std::vector<Tensor> buffers{memory.tensor(), bytes.tensor()};
+        data.register_buffers(buffers);
+        ASSERT_NE(data.transport().find("copies between the GPUs"), std::string::npos) << data.transport();
+        const Tensor whole = memory.tensor().flat(1, 2 * count); // not at a multiple of 16 bytes
+        const std::vector<float> want = [&] {
+            std::vector<float> all = summed_pattern(2 * count + 1);
+            all.erase(all.begin());
+            return all;
+        }();
+        const auto values = [&](std::int64_t begin, std::int64_t size) {
+            const std::vector<float> all = memory.values();
+            return std::vector<float>(all.begin() + 1 + begin, all.begin() + 1 + begin + size);
+        };
+        const auto of_want = [&](std::int64_t begin, std::int64_t size) {
+            return std::vector<float>(want.begin() + begin, want.begin() + begin + size);
+        };
+        data.reduce_scatter(whole, whole.flat(rank * count, count)); // in place
+        EXPECT_EQ(values(rank * count, count), of_want(rank * count, count));
+        data.all_gather(whole.flat(rank * count, count), whole);
+        EXPECT_EQ(values(0, 2 * count), want);
+
+        std::vector<float> twice = want;
+        for (float& value : twice)
+            value *= 2;
+        comm::Request sum = data.start_all_reduce(whole, ReduceOp::sum);
+        data.wait(sum);
+        EXPECT_EQ(values(0, 2 * count), twice);
+
+        const Device<std::uint8_t> own(
+            std::vector<std::uint8_t>(static_cast<std::size_t>(count), static_cast<std::uint8_t>(rank + 1)));
+        data.all_gather(own.tensor(), bytes.tensor()); // from elsewhere
+        std::vector<std::uint8_t> ones_twos(static_cast<std::size_t>(2 * count), 1);
+        std::fill(ones_twos.begin() + count, ones_twos.end(), std::uint8_t{2});
+        EXPECT_EQ(bytes.values(), ones_twos);
+        if (count == 1003) {
+            std::vector<comm::Request> many;
+            for (int i = 0; i < 100; ++i)
+                many.push_back(i % 2 == 0 ? data.start_reduce_scatter(whole, whole.flat(rank * count, count))
+                                          : data.start_all_gather(whole.flat(rank * count, count), whole));
+            for (comm::Request& request : many)
+                data.wait(request);
+            // Doubled by each pair: both ranks hold the same. Beyond 2^24 powers of two are still exact.
+            std::vector<float> often = twice;
+            for (float& value : often)
+                value = std::ldexp(value, 50);
+            EXPECT_EQ(values(0, 2 * count), often);
+        }
+        data.release_buffers();
+    }
+    const Device<float> elsewhere(pattern(8, rank)); // after the release by NCCL
+    data.all_reduce(elsewhere.tensor(), ReduceOp::sum);
+    EXPECT_EQ(elsewhere.values(), summed_pattern(8));
+}
+
 // Receives are posted ahead, in both directions at once.
 TEST_F(Nccl, MessagesCrossWithoutDeadlock) {
     const comm::ProcessGroups groups(runtime(), Grid{.pipeline = 2}, *gpu());

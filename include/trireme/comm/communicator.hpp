@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -61,6 +62,16 @@ class Communicator {
     Request receive(Tensor x, int from, int channel);
     void wait(Request& request); // resets it
 
+    // Collective over the group, and waits for it. Memory that collectives will be asked for again and again,
+    // on all ranks as many buffers of the same sizes in the same order; each is part of one allocation, which
+    // lives until release_buffers(). Ranks on one node may then read each other's memory instead of sending.
+    void register_buffers(std::span<const Tensor> buffers) { do_register_buffers(buffers); }
+    // Collective over the group, when nothing is in flight; afterwards their memory may be freed. Also after
+    // no registration.
+    void release_buffers() { do_release_buffers(); }
+    // By what means registered buffers travel, in words; empty where there is nothing to choose.
+    virtual std::string transport() const { return {}; }
+
     // Ends what is in flight on a GPU without waiting for peers, which may be gone; nothing but destruction
     // may follow. On CPU ranks nothing can end a message of MPI.
     void abandon() { do_abandon(); }
@@ -81,6 +92,8 @@ class Communicator {
     virtual Request do_start_reduce_scatter(const Tensor& from, Tensor to);
     virtual Request do_start_all_gather(const Tensor& from, Tensor to);
     virtual void do_progress() {}
+    virtual void do_register_buffers(std::span<const Tensor>) {}
+    virtual void do_release_buffers() {}
     virtual void do_abandon() {}
     void check_all_reduce(const Tensor& x, ReduceOp op) const;
     void check_reduce_scatter(const Tensor& from, const Tensor& to) const;

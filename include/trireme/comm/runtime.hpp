@@ -73,6 +73,10 @@ struct ProcessGroups {
     static std::int64_t scratch_bytes(const topology::Grid& grid, const topology::Coordinates& at,
                                       backend::Device device);
     static constexpr std::int64_t kProbeBytes = 256; // on GPUs each group keeps what first messages carry
+    // On GPUs a data group of so few ranks, if it registers buffers, keeps parts of others until it adds
+    // them.
+    static constexpr int kMostCopyingRanks = 8;
+    static constexpr std::int64_t kCopyBytes = (64 << 20) + 4096;
 
     void abandon(); // Communicator::abandon() of each
 

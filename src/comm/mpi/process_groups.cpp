@@ -111,6 +111,8 @@ std::int64_t ProcessGroups::scratch_bytes(const topology::Grid& layout, const to
         bytes += device == backend::Device::cpu ? MpiCommunicator::scratch_bytes(size)
                  : size > 1                     ? kProbeBytes
                                                 : 0;
+    if (device == backend::Device::cuda && layout.data > 1 && layout.data <= kMostCopyingRanks)
+        bytes += kCopyBytes;
     return bytes;
 }
 

@@ -113,7 +113,37 @@ NcclCommunicator::~NcclCommunicator() {
     backend_.release(probe_, kProbeBytes); // which waits for all that runs
 }
 
+void NcclCommunicator::do_register_buffers(std::span<const Tensor> buffers) {
+    TRIREME_ASSERT(!copies_, "buffers of the ", lasting_name_, " are registered twice");
+    if (size() > PeerCopies::kMostRanks)
+        return;
+    const WaitScope waiting("registration of buffers", lasting_name_);
+    copies_ =
+        std::make_unique<PeerCopies>(mpi_.get(), lasting_name_, backend_, backend_.stream(role_), buffers);
+}
+
+// Nobody frees what another rank still has open.
+void NcclCommunicator::do_release_buffers() {
+    if (!copies_)
+        return;
+    backend_.synchronize(role_);
+    copies_->close();
+    {
+        const WaitScope waiting("release of buffers", lasting_name_);
+        check_mpi(MPI_Barrier(mpi_.get()), "release of buffers", lasting_name_);
+    }
+    copies_.reset();
+}
+
+std::string NcclCommunicator::transport() const {
+    if (copies())
+        return "copies between the GPUs of a node, which take no multiprocessor";
+    return copies_ ? concat("NCCL (no copies between GPUs: ", copies_->why_not(), ")") : "NCCL";
+}
+
 void NcclCommunicator::do_abandon() {
+    if (copies_)
+        copies_->abandon();
     comm_.abort();
     for (Lane& lane : lanes_)
         lane.comm.abort();
@@ -166,16 +196,28 @@ void NcclCommunicator::collective(const char* what, const Call& call) {
 }
 
 ncclResult_t NcclCommunicator::enqueue_all_reduce(const Tensor& x, ReduceOp op) {
+    if (copies() && op == ReduceOp::sum && copies_->serves_all_reduce(x)) {
+        copies_->all_reduce(x);
+        return ncclSuccess;
+    }
     return ncclAllReduce(x.data(), x.data(), count(x), nccl_type(x.type()),
                          op == ReduceOp::sum ? ncclSum : ncclMax, comm_.get(), backend_.stream(role_));
 }
 
 ncclResult_t NcclCommunicator::enqueue_reduce_scatter(const Tensor& from, const Tensor& to) {
+    if (copies() && copies_->serves_reduce_scatter(from, to)) {
+        copies_->reduce_scatter(from, to);
+        return ncclSuccess;
+    }
     return ncclReduceScatter(from.data(), to.data(), count(to), nccl_type(to.type()), ncclSum, comm_.get(),
                              backend_.stream(role_));
 }
 
 ncclResult_t NcclCommunicator::enqueue_all_gather(const Tensor& from, const Tensor& to) {
+    if (copies() && copies_->serves_all_gather(to)) {
+        copies_->all_gather(from, to);
+        return ncclSuccess;
+    }
     return ncclAllGather(from.data(), to.data(), count(from), nccl_type(from.type()), comm_.get(),
                          backend_.stream(role_));
 }

@@ -17,6 +17,7 @@
 #include "backend/cuda/cuda_backend.hpp"
 #include "comm/mpi/check.hpp"
 #include "comm/nccl/check.hpp"
+#include "comm/nccl/peer_copies.hpp"
 #include "trireme/comm/communicator.hpp"
 #include "trireme/comm/runtime.hpp"
 
@@ -53,12 +54,17 @@ class NcclCommunicator final : public Communicator {
     Request do_start_all_reduce(Tensor x, ReduceOp op) override;
     Request do_start_reduce_scatter(const Tensor& from, Tensor to) override;
     Request do_start_all_gather(const Tensor& from, Tensor to) override;
+    void do_register_buffers(std::span<const Tensor> buffers) override;
+    void do_release_buffers() override;
+    std::string transport() const override;
     void do_abandon() override;
 
     void connect_lanes();
+    // By copies where they are served, else by NCCL.
     ncclResult_t enqueue_all_reduce(const Tensor& x, ReduceOp op);
     ncclResult_t enqueue_reduce_scatter(const Tensor& from, const Tensor& to);
     ncclResult_t enqueue_all_gather(const Tensor& from, const Tensor& to);
+    bool copies() const { return copies_ && copies_->ready(); }
     // Runs call() between the two waits described above.
     template <class Call>
     void collective(const char* what, const Call& call);
@@ -74,9 +80,10 @@ class NcclCommunicator final : public Communicator {
     backend::StreamRole role_;
     const char* lasting_name_;
     NcclComm comm_;
-    std::byte* probe_ = nullptr; // [kProbeBytes]: what first messages carry
-    Lane lanes_[4];              // forward: sends, receives; backward: sends, receives
-    std::vector<Slot> slots_;    // as many as were ever in flight
+    std::unique_ptr<PeerCopies> copies_; // of registered buffers, if ranks are few enough
+    std::byte* probe_ = nullptr;         // [kProbeBytes]: what first messages carry
+    Lane lanes_[4];                      // forward: sends, receives; backward: sends, receives
+    std::vector<Slot> slots_;            // as many as were ever in flight
 };
 
 } // namespace trireme::comm
